@@ -1,0 +1,1 @@
+"""Shared vocabulary of every layer: errors, units, value types, protocols and random streams."""

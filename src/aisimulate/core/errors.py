@@ -1,0 +1,47 @@
+"""The exception tree. Everything the package raises on purpose descends from `AISimulateError`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class AISimulateError(Exception):
+    """Base of every error this package raises on purpose; its text is one line for a user."""
+
+
+class InputError(AISimulateError, ValueError):
+    """The user's input is wrong: names the place, the value and the rule (exit code 2)."""
+
+
+class UnsupportedError(InputError):
+    """The input is legal but asks for something this version cannot simulate."""
+
+
+class TimingError(AISimulateError, RuntimeError):
+    """A timing provider could not price a pass or estimate a capacity."""
+
+
+class ReplayError(AISimulateError, RuntimeError):
+    """A replay could not be carried out although its input was accepted."""
+
+
+def nearest(name: str, legal: Iterable[str]) -> str:
+    """Return `"; did you mean 'x'?"` for the legal name closest to `name`, or an empty string."""
+    matches = get_close_matches(name, list(legal), n=1, cutoff=0.6)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def cause_chain(error: BaseException) -> str:
+    """Join the messages of `error` and of its causes by `": "`, outermost first."""
+    parts: list[str] = []
+    current: BaseException | None = error
+    while current is not None:
+        text = str(current).strip() or type(current).__name__
+        if text not in parts:
+            parts.append(text)
+        current = current.__cause__
+    return ": ".join(parts)

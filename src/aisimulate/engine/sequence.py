@@ -1,0 +1,105 @@
+"""A request inside the engine: its scheduling state and everything that happened to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.core.traffic import Session, Turn
+    from aisimulate.engine.run_pool import Node
+
+COMPLETED = "completed"
+REJECTED = "rejected"
+
+
+class Sequence:
+    """One request on its way through a replay.
+
+    Authored part: `turn`, `session`, `turn_index`, `ordinal` (dispatch order, 0-based), `arrival_ms` as
+    authored and `arrival_ns` on the clock, `input_tokens` (accumulated history included),
+    `output_tokens` (requested).
+    Content: `keys[p // stride]` identifies the content of full KV block p of prompt (and, with
+    `planned`, of prompt plus output); `keys is None` means the prompt is shared with nobody.
+    Outcome, times in ns or None: `admissions` (instant, reused tokens) per admission,
+    `first_token_ns`, `second_token_ns`, `last_token_ns`, `terminal_ns`; `status` is None while unfinished;
+    `emitted_tokens`; `reason` of a rejection; `worker` and `rank` it was placed on.
+    """
+
+    __slots__ = (
+        "admissions",
+        "arrival_ms",
+        "arrival_ns",
+        "base",
+        "computed",
+        "emitted_tokens",
+        "end_tokens",
+        "first_token_ns",
+        "input_tokens",
+        "keys",
+        "last_token_ns",
+        "len",
+        "node",
+        "ordinal",
+        "output_tokens",
+        "planned",
+        "rank",
+        "reason",
+        "second_token_ns",
+        "session",
+        "stale",
+        "status",
+        "stride",
+        "tail_start",
+        "terminal_ns",
+        "tokens",
+        "turn",
+        "turn_index",
+        "worker",
+    )
+
+    def __init__(
+        self,
+        ordinal: int,
+        turn: Turn,
+        session: Session,
+        turn_index: int | None,
+        arrival_ms: float,
+        arrival_ns: int,
+        input_tokens: int,
+        output_tokens: int,
+        keys: list[int] | None,
+        stride: int = 1,
+        planned: bool = False,
+    ) -> None:
+        self.ordinal = ordinal
+        self.turn = turn
+        self.session = session
+        self.turn_index = turn_index
+        self.arrival_ms = arrival_ms
+        self.arrival_ns = arrival_ns
+        self.input_tokens = input_tokens
+        self.output_tokens = output_tokens
+        self.keys = keys
+        self.stride = stride
+        self.planned = planned
+        # Outcome.
+        self.admissions: list[tuple[int, int]] = []
+        self.first_token_ns: int | None = None
+        self.second_token_ns: int | None = None
+        self.last_token_ns: int | None = None
+        self.terminal_ns: int | None = None
+        self.emitted_tokens = 0
+        self.status: str | None = None
+        self.reason: str | None = None
+        self.worker = 0
+        self.rank = 0
+        # Scheduling state, owned by the rank the sequence is on.
+        self.tokens = input_tokens  # known length: prompt + generated
+        self.end_tokens = input_tokens + output_tokens  # length at which generation stops
+        self.computed = 0
+        self.base = 0
+        # KV blocks: the deepest shared node held, and a private tail of `len` full blocks from `tail_start`.
+        self.node: Node | None = None
+        self.tail_start = 0
+        self.len = 0
+        self.stale = 0
