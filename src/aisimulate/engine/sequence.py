@@ -35,10 +35,12 @@ class Sequence:
         "end_tokens",
         "first_token_ns",
         "input_tokens",
+        "joined",
         "keys",
         "last_token_ns",
         "len",
         "node",
+        "order",
         "ordinal",
         "output_tokens",
         "planned",
@@ -97,7 +99,9 @@ class Sequence:
         self.tokens = input_tokens  # known length: prompt + generated
         self.end_tokens = input_tokens + output_tokens  # length at which generation stops
         self.computed = 0
-        self.base = 0
+        self.base = 0  # length = passes done + base, while it decodes
+        self.joined = 0  # pass count when it began to decode
+        self.order = 0  # place in the running order
         # KV blocks: the deepest shared node held, and a private tail of `len` full blocks from `tail_start`.
         self.node: Node | None = None
         self.tail_start = 0

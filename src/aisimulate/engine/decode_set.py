@@ -1,0 +1,158 @@
+"""The sequences that decode in every pass, kept so that k passes cost O(1).
+
+Every member grows by one token per pass, so a member stores `base` and its length is `passes + base`.
+A member opens a new KV block in the passes where its length is 1 modulo the block size, so counting
+members by residue gives the block demand of any number of passes. It finishes at a known pass count, so
+members sit in buckets by that count. (spec 09 section 2)
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.engine.sequence import Sequence
+
+
+class DecodeSet:
+    """Members in running order, with their total length and their future block demand.
+
+    `passes`: passes done so far; `context_tokens`: sum of member lengths before the next pass.
+    """
+
+    __slots__ = (
+        "_block_size",
+        "_buckets",
+        "_finishes",
+        "_openers",
+        "_order",
+        "_reordered",
+        "_residues",
+        "context_tokens",
+        "members",
+        "passes",
+    )
+
+    def __init__(self, block_size: int) -> None:
+        self._block_size = block_size
+        self.passes = 0
+        self.context_tokens = 0
+        self.members: dict[Sequence, None] = {}
+        self._residues = [0] * (2 * block_size)  # twice, so that any window is one slice
+        self._openers: list[dict[Sequence, None]] = [{} for _ in range(block_size)]
+        self._buckets: dict[int, dict[Sequence, None]] = {}
+        self._finishes: list[int] = []
+        self._order = 0
+        self._reordered = False
+
+    def add(self, sequence: Sequence) -> None:
+        """Append a sequence that just emitted a token (its `tokens` counts it) to the running order."""
+        self._order += 1
+        sequence.order = self._order
+        sequence.joined = self.passes
+        sequence.base = sequence.tokens - self.passes
+        self.members[sequence] = None
+        self.context_tokens += sequence.tokens
+        self._file(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Take out a member that is preempted; its `tokens` becomes its length."""
+        self._unfile(sequence)
+        bucket = self._buckets[sequence.end_tokens - sequence.base]
+        del bucket[sequence]
+        self._leave(sequence)
+
+    def hold_back(self, sequence: Sequence) -> None:
+        """Undo the growth of a member that did not take part in the last pass."""
+        self._unfile(sequence)
+        del self._buckets[sequence.end_tokens - sequence.base][sequence]
+        sequence.base -= 1
+        self.context_tokens -= 1
+        self._file(sequence)
+        self._reordered = True
+
+    def _file(self, sequence: Sequence) -> None:
+        residue = -sequence.base % self._block_size
+        self._residues[residue] += 1
+        self._residues[residue + self._block_size] += 1
+        self._openers[residue][sequence] = None
+        finish = sequence.end_tokens - sequence.base
+        bucket = self._buckets.get(finish)
+        if bucket is None:
+            self._buckets[finish] = {sequence: None}
+            heappush(self._finishes, finish)
+        else:
+            bucket[sequence] = None
+
+    def _unfile(self, sequence: Sequence) -> None:
+        residue = -sequence.base % self._block_size
+        self._residues[residue] -= 1
+        self._residues[residue + self._block_size] -= 1
+        del self._openers[residue][sequence]
+
+    def _leave(self, sequence: Sequence) -> None:
+        sequence.tokens = self.passes + sequence.base
+        self.context_tokens -= sequence.tokens
+        del self.members[sequence]
+
+    def next_finish(self) -> int:
+        """Pass count at which the next member finishes; the set is not empty."""
+        finishes, buckets = self._finishes, self._buckets
+        while not buckets[finishes[0]]:
+            del buckets[heappop(finishes)]
+        return finishes[0]
+
+    def pop_finished(self) -> list[Sequence]:
+        """Take out, in running order, the members that finish at the current pass count."""
+        finishes = self._finishes
+        while finishes and not self._buckets[finishes[0]]:
+            del self._buckets[heappop(finishes)]
+        if not finishes or finishes[0] != self.passes:
+            return []
+        finished = list(self._buckets.pop(heappop(finishes)))
+        if self._reordered:
+            finished.sort(key=_running_order)
+        for sequence in finished:
+            self._unfile(sequence)
+            self._leave(sequence)
+        return finished
+
+    def openers(self) -> list[Sequence]:
+        """List, in running order, the members that open a block in the next pass."""
+        members = list(self._openers[(self.passes - 1) % self._block_size])
+        if self._reordered:
+            members.sort(key=_running_order)
+        return members
+
+    def opening(self) -> int:
+        """Count the members that open a block in the next pass."""
+        return self._residues[(self.passes - 1) % self._block_size]
+
+    def demand(self, passes: int) -> int:
+        """Blocks that the members open in the next `passes` passes together."""
+        rounds, rest = divmod(passes, self._block_size)
+        first = (self.passes - 1) % self._block_size
+        return len(self.members) * rounds + sum(self._residues[first : first + rest])
+
+    def longest_within(self, passes: int, blocks: int) -> int:
+        """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
+        if len(self.members) * (passes // self._block_size + 1) <= blocks or self.demand(passes) <= blocks:
+            return passes
+        low, high = 1, passes
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.demand(middle) <= blocks:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def advance(self, passes: int) -> None:
+        """Let every member grow by `passes` tokens."""
+        self.passes += passes
+        self.context_tokens += passes * len(self.members)
+
+
+def _running_order(sequence: Sequence) -> int:
+    return sequence.order

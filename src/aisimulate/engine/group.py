@@ -1,0 +1,175 @@
+"""One serving worker with attention data parallelism: ranks that start every pass together.
+
+Each rank has its own queue and pool; a pass of the group lasts as long as its slowest rank, and idle ranks
+wait for it (spec 01 section 2.5). A run of the group lasts while every busy rank would only decode.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.gap_log import GapLog
+from aisimulate.engine.scheduler import RankScheduler
+from aisimulate.engine.sequence import COMPLETED
+
+if TYPE_CHECKING:
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.params import RankParams
+    from aisimulate.engine.sequence import Sequence
+
+_CHUNK_PASSES = 64
+
+
+class GroupWorker:
+    """A worker of several ranks; the same surface as `RankWorker`.
+
+    `plans` counts group passes or runs, `passes` the passes of the group.
+    """
+
+    __slots__ = (
+        "_active",
+        "_durations",
+        "_passes",
+        "_ranks",
+        "_series_starts",
+        "_start_ns",
+        "_timer",
+        "_totals",
+        "busy",
+        "end_ns",
+        "exact",
+        "gap_log",
+        "plans",
+    )
+
+    def __init__(self, params: RankParams, timer: PassTimer, dp_size: int) -> None:
+        self._ranks = [RankScheduler(params, timer) for _ in range(dp_size)]
+        self._timer = timer
+        self.gap_log = GapLog(timer)
+        self.busy = False
+        self.exact = True
+        self.end_ns = 0
+        self.plans = 0
+        self._start_ns = 0
+        self._passes = 0
+        self._active: list[RankScheduler] = []
+        self._durations: list[int] = []  # of the passes in flight that were priced so far
+        self._totals: list[int] = []  # running sums of the same
+        self._series_starts: list[int] = []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start."""
+        return any(rank.has_work for rank in self._ranks)
+
+    @property
+    def passes(self) -> int:
+        """Passes simulated so far."""
+        return self._ranks[0].decoders.passes
+
+    def submit(self, sequence: Sequence) -> None:
+        """Queue a sequence placed on one rank of this worker."""
+        self._ranks[sequence.rank].submit(sequence)
+
+    def start(self, now_ns: int) -> None:
+        """Begin a group pass, or a run of them, at `now_ns`."""
+        self.plans += 1
+        self.busy = True
+        self._start_ns = now_ns
+        self._active = [rank for rank in self._ranks if rank.has_work]
+        planned = [rank.plan(now_ns) for rank in self._active]
+        self._passes = min(planned)
+        if not all(rank.run_batch for rank in self._active):
+            self._passes = 1
+        self._durations = [max(self._first_ns(rank) for rank in self._active)]
+        self._totals = self._durations[:]
+        self.exact = self._passes == 1
+        self.end_ns = now_ns + (self._durations[0] if self.exact else self._floor_ns())
+
+    def _first_ns(self, rank: RankScheduler) -> int:
+        if rank.run_batch:
+            return self._timer.decode_ns(rank.run_batch, rank.run_context)
+        return rank.pass_ns
+
+    def _floor_ns(self) -> int:
+        floor = self._timer.run_floor_ns
+        return max(floor(rank.run_batch, rank.run_context, self._passes) for rank in self._active)
+
+    def _price_more(self) -> None:
+        """Price the next chunk of the run in flight."""
+        done = len(self._durations)
+        count = min(_CHUNK_PASSES, self._passes - done)
+        columns = [
+            self._timer.durations_ns(rank.run_batch, rank.run_context + done * rank.run_batch, count)
+            for rank in self._active
+        ]
+        slowest = columns[0] if len(columns) == 1 else list(map(max, *columns))
+        self._durations += slowest
+        totals = accumulate(slowest, initial=self._totals[-1])
+        next(totals)
+        self._totals += totals
+
+    def settle(self) -> None:
+        """Price the passes in flight exactly."""
+        while len(self._durations) < self._passes:
+            self._price_more()
+        self.end_ns = self._start_ns + self._totals[self._passes - 1]
+        self.exact = True
+
+    def cut(self, at_ns: int) -> None:
+        """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
+        elapsed = at_ns - self._start_ns
+        while len(self._durations) < self._passes and self._totals[-1] < elapsed:
+            self._price_more()
+        self._passes = min(self._passes, bisect_left(self._totals, elapsed) + 1)
+        self.end_ns = self._start_ns + self._totals[self._passes - 1]
+        self.exact = True
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        self._log_gaps()
+        first_end_ns = self._start_ns + self._durations[0]
+        terminal: list[Sequence] = []
+        active = set(map(id, self._active))
+        for rank in self._ranks:
+            if id(rank) in active:
+                terminal += rank.commit(self._passes, first_end_ns, self.end_ns)
+            else:
+                rank.decoders.advance(self._passes)
+        self.busy = False
+        return terminal
+
+    def _log_gaps(self) -> None:
+        weight = sum(rank.gap_weight for rank in self._active)
+        if weight:
+            self.gap_log.series.append((array("q", self._durations[: self._passes]), weight))
+            self._series_starts.append(self.passes)
+
+    def last_boundary_ns(self, limit_ns: int) -> int:
+        """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
+        elapsed = limit_ns - self._start_ns
+        while len(self._durations) < self._passes and self._totals[-1] <= elapsed:
+            self._price_more()
+        done = [total for total in self._totals[: self._passes] if total <= elapsed]
+        return self._start_ns + (done[-1] if done else 0)
+
+    def close(self) -> GapLog:
+        """Take back the gaps of sequences that did not complete; return the finished gap log."""
+        for rank in self._ranks:
+            rank.close_spans()
+            for sequence, first, last in rank.spans:
+                if sequence.status != COMPLETED:
+                    self._take_back(first, last)
+            self.gap_log.singles += rank.singles
+        return self.gap_log
+
+    def _take_back(self, first: int, last: int) -> None:
+        """Count one gap less in each pass of [first, last)."""
+        series = self.gap_log.series
+        for start, (durations, weight) in zip(self._series_starts, list(series), strict=False):
+            low, high = max(first, start), min(last, start + len(durations))
+            if weight > 0 and low < high:
+                series.append((durations[low - start : high - start], -1))

@@ -1,0 +1,305 @@
+"""The KV block pool of one rank, kept as runs of blocks instead of single blocks.
+
+Shared prompt blocks form a tree: a `Node` is a run of consecutive full blocks of one content chain, and a
+sequence holds the deepest node of its prefix (hence every ancestor). Generated blocks, and prompts that
+nobody shares, are a private run that the sequence itself stands for (`tail_start`, `len`).
+Blocks nobody holds stay cached ("inactive") in release order until the space is needed: a run enters that
+order as one entry and is eaten from its deep end, so a block never outlives one of its ancestors.
+Rules: spec 01 section 4, spec 09 section 2.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from aisimulate.engine.sequence import Sequence
+
+_COMPACT_SLACK = 1024
+
+
+class Node:
+    """A run of `len` cached blocks starting at block `start` of a content chain.
+
+    `ids[p // stride]` names block p. `ref` counts holders; `stale` counts entries of this node in the
+    eviction order that a later pin made void. A *shadow* is a second copy of a block that is already
+    cached: `location` is the node it would hang from, lookups do not see it.
+    """
+
+    __slots__ = ("children", "ids", "len", "location", "parent", "ref", "shadows", "stale", "start")
+
+    def __init__(self, start: int, length: int, ids: list[int], parent: Node | None, ref: int) -> None:
+        self.start = start
+        self.len = length
+        self.ids = ids
+        self.parent = parent
+        self.ref = ref
+        self.stale = 0
+        self.children: dict[int, Node] = {}
+        self.shadows: dict[int, list[Node]] | None = None
+        self.location: Node | None = None
+
+
+class Match(NamedTuple):
+    """A cached prefix: `blocks` hit, how many of them someone holds, and where the hit ends in the tree."""
+
+    blocks: int
+    held: int
+    node: Node
+    used: int
+
+
+class RunPool:
+    """Counts free, inactive (cached, unheld) and held blocks; `free + inactive` can be allocated."""
+
+    __slots__ = ("_live", "_order", "block_size", "capacity", "free", "inactive", "root", "stride")
+
+    def __init__(self, capacity_blocks: int, block_size: int) -> None:
+        self.capacity = capacity_blocks
+        self.block_size = block_size
+        self.free = capacity_blocks
+        self.inactive = 0
+        self.stride = 1
+        self.root = Node(0, 0, [], None, 1)
+        self._order: deque[Node | Sequence] = deque()
+        self._live = 0
+
+    @property
+    def held(self) -> int:
+        """Blocks that some sequence holds."""
+        return self.capacity - self.free - self.inactive
+
+    # Lookup and pinning -----------------------------------------------------------------------------
+
+    def match(self, keys: list[int], limit: int) -> Match:
+        """Find the longest cached prefix of a chain, at most `limit` blocks. Changes nothing."""
+        stride = self.stride
+        node = self.root
+        position = used = held = 0
+        while position < limit:
+            child = node.children.get(keys[position // stride])
+            if child is None:
+                break
+            used = self._common(child, keys, position, min(position + child.len, limit))
+            node = child
+            position += used
+            if child.ref:
+                held += used
+            if used < child.len:
+                break
+        return Match(position, held, node, used)
+
+    def _common(self, child: Node, keys: list[int], start: int, end: int) -> int:
+        """Count the blocks of [start, end) on which `child` and the chain `keys` agree (at least one)."""
+        first, last = start // self.stride, -(-end // self.stride)
+        ids = child.ids
+        if ids is keys or ids[first:last] == keys[first:last]:
+            return end - start
+        index = first + 1
+        while ids[index] == keys[index]:
+            index += 1
+        return index * self.stride - start
+
+    def shorten(self, match: Match, blocks: int) -> Match:
+        """Cut a match to its first `blocks` blocks; at most one block is given up."""
+        if blocks >= match.blocks:
+            return match
+        used = match.used - (match.blocks - blocks)
+        node = match.node
+        if used == 0 and node.parent is not None:
+            node = node.parent
+            used = node.len
+        return Match(blocks, min(match.held, blocks), node, used)
+
+    def pin(self, sequence: Sequence, match: Match) -> None:
+        """Let `sequence` hold the matched blocks."""
+        node = match.node
+        if match.used < node.len:
+            node = self._split(node, match.used)
+        sequence.node = node
+        while node.parent is not None:
+            if node.ref == 0:
+                self._revive(node)
+            node.ref += 1
+            node = node.parent
+
+    def pin_tail(self, sequence: Sequence) -> None:
+        """Let a preempted sequence hold again what is left of its own private run."""
+        self._revive(sequence)
+
+    def _revive(self, entry: Node | Sequence) -> None:
+        entry.stale += 1
+        if entry.stale > 0:
+            self._live -= 1
+        self.inactive -= entry.len
+
+    def _split(self, node: Node, used: int) -> Node:
+        """Cut the first `used` blocks off `node` as a new parent, which the caller pins at once.
+
+        The deep part stays the same object: its place in the eviction order and its holders are kept.
+        """
+        parent = node.parent
+        assert parent is not None
+        top = Node(node.start, used, node.ids, parent, node.ref)
+        parent.children[node.ids[node.start // self.stride]] = top
+        node.start += used
+        node.len -= used
+        node.parent = top
+        top.children[node.ids[node.start // self.stride]] = node
+        if node.ref == 0:
+            top.stale = -1  # it has no entry in the eviction order that a pin could make void
+        return top
+
+    # Allocation ---------------------------------------------------------------------------------------
+
+    def take(self, blocks: int) -> None:
+        """Allocate blocks, evicting the oldest inactive ones; the caller checked `free + inactive`."""
+        if blocks <= self.free:
+            self.free -= blocks
+            return
+        need = blocks - self.free
+        self.free = 0
+        self.inactive -= need
+        order = self._order
+        while need:
+            entry = order[0]
+            if entry.stale > 0:
+                entry.stale -= 1
+                order.popleft()
+            elif entry.len > need:
+                entry.len -= need
+                return
+            else:
+                order.popleft()
+                self._live -= 1
+                need -= entry.len
+                entry.len = 0
+                if isinstance(entry, Node):
+                    self._forget(entry)
+
+    def _forget(self, node: Node) -> None:
+        """Remove a fully evicted node from the tree; the oldest shadow takes its place."""
+        key = node.ids[node.start // self.stride]
+        location = node.location
+        if location is not None:
+            assert location.shadows is not None
+            location.shadows[key].remove(node)
+            return
+        parent = node.parent
+        if parent is None or parent.children.get(key) is not node:
+            return
+        heirs = parent.shadows.get(key) if parent.shadows else None
+        if not heirs:
+            del parent.children[key]
+            return
+        heir = heirs.pop(0)
+        heir.location = None
+        parent.children[key] = heir
+        heir.children, heir.shadows = node.children, node.shadows
+        for child in heir.children.values():
+            child.parent = heir
+
+    def extend(self, sequence: Sequence, start: int, end: int) -> None:
+        """Cache the blocks [start, end) that `sequence` just computed, behind the node it holds."""
+        node = sequence.node or self.root
+        keys = sequence.keys
+        assert keys is not None
+        if node.ref == 1 and not node.children and node.location is None and node.parent is not None:
+            node.ids = keys
+            node.len += end - start
+            return
+        key = keys[start // self.stride]
+        if key not in node.children:
+            child = Node(start, end - start, keys, node, 1)
+            node.children[key] = child
+        else:
+            child = self._shadow(node, key, start, keys)
+            # Only planned outputs can repeat more than one block: the rest stays private.
+            sequence.tail_start = min(sequence.tail_start, start + 1)
+        sequence.node = child
+
+    def _shadow(self, location: Node, key: int, start: int, keys: list[int]) -> Node:
+        shadow = Node(start, 1, keys, location, 1)
+        shadow.location = location
+        if location.shadows is None:
+            location.shadows = {}
+        location.shadows.setdefault(key, []).append(shadow)
+        return shadow
+
+    # Release --------------------------------------------------------------------------------------------
+
+    def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
+        """Give back everything a sequence holds, deepest block first.
+
+        `computed_tokens`: tokens whose KV exists; the last block may be partial and is freed at once.
+        """
+        full, rest = divmod(computed_tokens, self.block_size)
+        self.free += rest > 0
+        tail = full - sequence.tail_start
+        if tail > 0:
+            if not cached:
+                self.free += tail
+            elif sequence.planned:
+                self._publish_tail(sequence, full)
+            else:
+                sequence.len = tail
+                self._retire(sequence)
+        node = sequence.node
+        sequence.node = None
+        while node is not None and node.parent is not None:
+            node.ref -= 1
+            if node.ref == 0:
+                self._retire(node)
+            node = node.parent
+        if len(self._order) > 2 * self._live + _COMPACT_SLACK:
+            self._compact()
+
+    def _retire(self, entry: Node | Sequence) -> None:
+        self._order.append(entry)
+        self._live += 1
+        self.inactive += entry.len
+
+    def _publish_tail(self, sequence: Sequence, full: int) -> None:
+        """Put generated blocks whose content others may ask for (planned, or a session's history) in the tree."""
+        keys = sequence.keys
+        assert keys is not None
+        start = sequence.tail_start
+        parent = self._identity(sequence.node or self.root)
+        node = Node(start, full - start, keys, parent, 0)
+        key = keys[start // self.stride]
+        if key in parent.children:
+            node.parent = None  # the content is cached already: an extra copy that only takes room
+        else:
+            parent.children[key] = node
+        self._retire(node)
+
+    def _identity(self, node: Node) -> Node:
+        """Return the visible node that ends where `node` ends (itself unless it is a shadow)."""
+        location = node.location
+        if location is None:
+            return node
+        primary = location.children[node.ids[node.start // self.stride]]
+        if primary.len == 1:
+            return primary
+        top = self._split(primary, 1)
+        if primary.ref == 0:
+            top.stale = 0
+            self._order.insert(self._last_entry(primary) + 1, top)
+            self._live += 1
+        return top
+
+    def _last_entry(self, entry: Node) -> int:
+        for index in range(len(self._order) - 1, -1, -1):
+            if self._order[index] is entry:
+                return index
+        raise AssertionError("an unheld node has an entry in the eviction order")
+
+    def _compact(self) -> None:
+        """Drop void entries from the eviction order."""
+        kept: deque[Node | Sequence] = deque()
+        for entry in self._order:
+            if entry.stale > 0:
+                entry.stale -= 1
+            else:
+                kept.append(entry)
+        self._order = kept

@@ -1,0 +1,451 @@
+"""The vLLM scheduler of one rank: plans one pass, or a whole run of identical decode passes.
+
+`plan()` fixes what happens at a pass start (blocks taken, chunks, admissions, preemptions); `commit()` applies
+what becomes visible at its end (tokens, completions, releases). There are no prefill and decode phases: in
+each pass every sequence lets its computed length catch up with its known length. A pass in which nothing but
+decoding happens repeats until a member finishes or the blocks run out, so it is planned as one run.
+Rules: spec 01 sections 2.2, 2.3, 3.1 and (b).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from aisimulate.engine import stepwise
+from aisimulate.engine.decode_set import DecodeSet
+from aisimulate.engine.run_pool import Match, RunPool
+from aisimulate.engine.sequence import COMPLETED, REJECTED, Sequence
+
+if TYPE_CHECKING:
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.params import RankParams
+
+# Why a request was rejected.
+PROMPT_OVER_MODEL_LEN = "prompt_exceeds_max_model_len"
+PROMPT_OVER_CAPACITY = "prompt_exceeds_kv_capacity"
+PROMPT_OVER_BUDGET = "prompt_exceeds_token_budget"
+SEQUENCE_OVER_CAPACITY = "sequence_exceeds_kv_capacity"
+
+
+class RankScheduler:
+    """Waiting queue, decoding set, KV pool and the pass in flight of one rank.
+
+    At most one sequence has an unfinished prefill (`partial`), and it is the last in the running order:
+    admission stops when the token budget is gone.
+    After `plan()`: `run_batch > 0` means a run of pure decode passes with that batch, starting at
+    `run_context` tokens; otherwise one pass of `pass_ns`. `gap_weight` sequences get a token in this pass and
+    got one in the pass before.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_chunk_count",
+        "_chunk_ends",
+        "_chunk_starts",
+        "_computes_chunks",
+        "_done",
+        "_fresh",
+        "_joining",
+        "_rejected",
+        "_start_ns",
+        "decoders",
+        "gap_weight",
+        "held_back",
+        "params",
+        "partial",
+        "pass_ns",
+        "plans",
+        "pool",
+        "preempted",
+        "run_batch",
+        "run_context",
+        "singles",
+        "spans",
+        "stalled",
+        "timer",
+        "waiting",
+    )
+
+    def __init__(self, params: RankParams, timer: PassTimer) -> None:
+        self.params = params
+        self.timer = timer
+        self.pool = RunPool(params.num_gpu_blocks, params.block_size)
+        self.decoders = DecodeSet(params.block_size)
+        self.waiting: deque[Sequence] = deque()
+        self.partial: Sequence | None = None
+        self.stalled: dict[Sequence, None] = {}  # decoders that missed the last pass
+        self.plans = 0
+        # Gaps only one sequence saw, and (sequence, from, to) pass intervals of preempted decoders.
+        self.singles: list[tuple[int, Sequence]] = []
+        self.spans: list[tuple[Sequence, int, int]] = []
+        self._fresh: list[Sequence] = []  # emitted their first token in the last pass
+        self._clear()
+
+    def _clear(self) -> None:
+        """Start the plan of a pass with nothing in it."""
+        self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
+        self.preempted = False
+        self.held_back: list[Sequence] = []  # decoders that do not take part in the pass
+        self._joining: list[Sequence] = []
+        self._done: list[Sequence] = []
+        self._rejected: list[Sequence] = []
+        self._computes_chunks = False
+        self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
+
+    # Queue --------------------------------------------------------------------------------------------
+
+    def submit(self, sequence: Sequence) -> None:
+        """Queue a sequence that arrived on this rank."""
+        params = self.params
+        sequence.tail_start = self._shared_blocks(sequence)
+        if sequence.keys is not None:
+            self.pool.stride = sequence.stride
+        if params.max_model_len is not None:
+            sequence.end_tokens = max(sequence.input_tokens, min(sequence.end_tokens, params.max_model_len))
+        self.waiting.append(sequence)
+
+    def _shared_blocks(self, sequence: Sequence) -> int:
+        """Count the prompt's full blocks that other requests may hit."""
+        if sequence.keys is None or not self.params.enable_prefix_caching:
+            return 0
+        return sequence.input_tokens // self.params.block_size
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start."""
+        return bool(self.waiting or self.decoders.members or self.partial)
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether a sequence waits for its second token."""
+        return bool(self._fresh)
+
+    def close_spans(self) -> None:
+        """Record the pass intervals of the decoders that are still running at the end of a replay."""
+        for sequence in self.decoders.members:
+            if sequence not in self.stalled:
+                self.spans.append((sequence, sequence.joined, self.decoders.passes))
+
+    # Plan -----------------------------------------------------------------------------------------------
+
+    def plan(self, now_ns: int) -> int:
+        """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
+        self.plans += 1
+        self._clear()
+        decoders = self.decoders
+        self._start_ns = now_ns
+        self._budget = self.params.max_num_batched_tokens - len(decoders.members)
+        opening = decoders.opening()
+        if self._budget < 0 or (self.params.preemption_mode == "fifo" and self._lacks_room(opening)):
+            self._budget = stepwise.schedule_running(self, now_ns)
+        else:
+            self._schedule_decoders(opening, now_ns)
+        if not self.preempted:
+            self._admit(now_ns)
+        if self._is_pure_run():
+            return self._plan_run(opening)
+        self._price()
+        return 1
+
+    def _lacks_room(self, opening: int) -> bool:
+        """Whether the running sequences need more blocks in this pass than can be allocated."""
+        if (sequence := self.partial) is not None and self._budget > 0:
+            start = sequence.computed
+            opening += self.chunk_blocks(start, start + min(sequence.tokens - start, self._budget))
+        return opening > self.pool.free + self.pool.inactive
+
+    def _schedule_decoders(self, opening: int, now_ns: int) -> None:
+        """Give every decoder its block, then let the unfinished prefill continue."""
+        if opening > self.pool.free + self.pool.inactive:
+            self._open_blocks_preempting(now_ns)
+        elif opening:
+            self.pool.take(opening)
+        self._budget = self.params.max_num_batched_tokens - len(self.decoders.members)
+        if self.partial is not None:
+            self._continue_partial(self.partial)
+
+    def _open_blocks_preempting(self, now_ns: int) -> None:
+        """Open blocks in running order; while there is none, the last of the running order gives way.
+
+        Victims come off the tail, so they were not scheduled in this pass and no budget returns.
+        """
+        pool, members = self.pool, self.decoders.members
+        for sequence in self.decoders.openers():
+            while sequence in members:
+                if pool.free + pool.inactive:
+                    pool.take(1)
+                    break
+                if self.partial is not None:
+                    self.preempt_partial()
+                else:
+                    self.preempt_decoder(next(reversed(members)), now_ns)
+
+    def preempt_decoder(self, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:
+        """Send a decoder back to the head of the queue; its blocks stay cached until needed."""
+        if sequence in self.stalled:
+            del self.stalled[sequence]
+        else:
+            self.spans.append((sequence, sequence.joined, self.decoders.passes))
+            sequence.last_token_ns = now_ns
+        self.decoders.remove(sequence)
+        self._requeue(sequence, sequence.tokens if scheduled else sequence.tokens - 1)
+
+    def preempt_partial(self) -> None:
+        """Send the unfinished prefill back to the head of the queue."""
+        sequence = self.partial
+        assert sequence is not None
+        self.partial = None
+        self._requeue(sequence, sequence.computed)
+
+    def _requeue(self, sequence: Sequence, computed_tokens: int) -> None:
+        self.preempted = True
+        self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
+        sequence.computed = 0
+        self.waiting.appendleft(sequence)
+
+    def _continue_partial(self, sequence: Sequence) -> None:
+        """Compute the next chunk of the unfinished prefill; without blocks it preempts itself."""
+        if self._budget <= 0:
+            return
+        start = sequence.computed
+        end = start + min(sequence.tokens - start, self._budget)
+        if self.chunk_blocks(start, end) > self.pool.free + self.pool.inactive:
+            self.preempt_partial()
+        else:
+            self.compute_chunk(sequence, start, end)
+
+    def chunk_blocks(self, start: int, end: int) -> int:
+        """Blocks a sequence opens when its computed length goes from `start` to `end`."""
+        size = self.params.block_size
+        return -(-end // size) - -(-start // size)
+
+    def compute_chunk(self, sequence: Sequence, start: int, end: int) -> None:
+        """Take blocks for a chunk that fits and schedule it in this pass."""
+        self.pool.take(self.chunk_blocks(start, end))
+        self._scheduled(sequence, start, end)
+
+    def _scheduled(self, sequence: Sequence, start: int, end: int) -> None:
+        """Book a chunk whose blocks are taken: cache full prompt blocks, budget, prefill group, outcome."""
+        size = self.params.block_size
+        first, last = start // size, min(end // size, sequence.tail_start)
+        if last > first:
+            self.pool.extend(sequence, first, last)
+        sequence.computed = end
+        self._computes_chunks = True
+        self._budget -= end - start
+        prompt = sequence.input_tokens
+        if end > start and start < prompt:
+            self._chunk_count += 1
+            self._chunk_starts += start
+            self._chunk_ends += min(end, prompt)
+        if end < sequence.tokens:
+            self.partial = sequence
+            return
+        if sequence is self.partial:
+            self.partial = None
+        if sequence.end_tokens == sequence.tokens:
+            self._done.append(sequence)
+        else:
+            self._joining.append(sequence)
+            # A first token is sampled by the prefill itself; other tokens need the decode forward.
+            if sequence.tokens > prompt or start >= prompt or end == start:
+                self.run_context += sequence.tokens
+                self.run_batch += 1
+
+    # Admission --------------------------------------------------------------------------------------------
+
+    def _admit(self, now_ns: int) -> None:
+        """Admit from the head of the queue, strictly first come first served."""
+        waiting = self.waiting
+        while waiting:
+            running = len(self.decoders.members) + len(self._joining) + len(self._done)
+            running += self.partial is not None
+            if running >= self.params.max_num_seqs:
+                return
+            sequence = waiting[0]
+            reason = self._impossible(sequence)
+            budget = self._budget
+            if reason is None and self._try_admit(sequence, now_ns):
+                if budget == self._budget == 0:
+                    return
+                continue
+            if reason is None and running == 0:
+                reason = self._stuck_reason(sequence)
+            if reason is None:
+                return
+            sequence.reason = reason
+            self._rejected.append(waiting.popleft())
+
+    def _impossible(self, sequence: Sequence) -> str | None:
+        """Name the reason why a request that never ran cannot be served at all."""
+        limit = self.params.max_model_len
+        if limit is not None and sequence.input_tokens >= limit:
+            return PROMPT_OVER_MODEL_LEN
+        if not sequence.admissions and -(-sequence.tokens // self.params.block_size) > self.params.num_gpu_blocks:
+            return PROMPT_OVER_CAPACITY
+        return None
+
+    def _stuck_reason(self, sequence: Sequence) -> str:
+        """Name what keeps the head out although nothing runs: it would wait for ever."""
+        if -(-sequence.tokens // self.params.block_size) > self.params.num_gpu_blocks:
+            return SEQUENCE_OVER_CAPACITY
+        return PROMPT_OVER_BUDGET
+
+    def _try_admit(self, sequence: Sequence, now_ns: int) -> bool:
+        """Admit the head if its whole known length fits and the budget gives it a token; else change nothing."""
+        params, pool = self.params, self.pool
+        size = params.block_size
+        match, tail = self._lookup(sequence)
+        if -(-sequence.tokens // size) - match.held > pool.free + pool.inactive:
+            return False
+        start = (match.blocks + tail) * size
+        end = start + min(sequence.tokens - start, self._budget)
+        if not params.enable_chunked_prefill and sequence.input_tokens - start > self._budget:
+            return False
+        if end == start < sequence.tokens:
+            return False
+        if match.blocks:
+            pool.pin(sequence, match)
+        if tail:
+            pool.pin_tail(sequence)
+        pool.take(-(-end // size) - match.blocks - tail)
+        sequence.tail_start = max(self._shared_blocks(sequence), match.blocks)
+        self.waiting.popleft()
+        sequence.admissions.append((now_ns, start))
+        self._scheduled(sequence, start, end)
+        return True
+
+    def _lookup(self, sequence: Sequence) -> tuple[Match, int]:
+        """Find the cached prefix of the head: shared blocks, then blocks left of its own private run."""
+        pool = self.pool
+        if not self.params.enable_prefix_caching:
+            return Match(0, 0, pool.root, 0), 0
+        size = self.params.block_size
+        shared = sequence.input_tokens // size if sequence.keys is not None else 0
+        if sequence.planned and sequence.keys is not None:
+            shared = sequence.tokens // size
+        match = pool.match(sequence.keys, shared) if sequence.keys is not None else Match(0, 0, pool.root, 0)
+        tail = sequence.len if match.blocks == shared else 0
+        if sequence.end_tokens > sequence.tokens and not tail:
+            # The last token must be computed to sample the next one.
+            match = pool.shorten(match, (sequence.tokens - 1) // size)
+        return match, tail
+
+    # Price ----------------------------------------------------------------------------------------------
+
+    def _is_pure_run(self) -> bool:
+        """Whether this pass only decodes, with every decoder taking part as in the pass before."""
+        eventful = self.preempted or self.stalled or self.held_back or self._computes_chunks or self._rejected
+        return bool(self.decoders.members) and not eventful
+
+    def _plan_run(self, opening: int) -> int:
+        """Extend the pass just begun to the longest run of identical passes.
+
+        The head of the queue stays blocked meanwhile: during pure decode held blocks only grow.
+        """
+        decoders, pool = self.decoders, self.pool
+        self.run_batch = self.gap_weight = len(decoders.members)
+        self.run_context = decoders.context_tokens
+        until_finish = decoders.next_finish() - decoders.passes
+        return decoders.longest_within(until_finish, pool.free + pool.inactive + opening)
+
+    def _price(self) -> None:
+        """Time a single pass: prefill group plus decode group, two separate forwards."""
+        members = len(self.decoders.members)
+        batch = members - len(self.held_back) + self.run_batch
+        context = self.decoders.context_tokens + self.run_context
+        for sequence in self.held_back:
+            context -= self.decoders.passes + sequence.base
+        self.gap_weight = members
+        if self.stalled or self.held_back:
+            self.gap_weight -= len(self.stalled | dict.fromkeys(self.held_back))
+        self.run_batch = self.run_context = 0
+        prefill_ns = decode_ns = 0
+        if count := self._chunk_count:
+            prefill_ns = self.timer.prefill_ns(count, self._chunk_ends // count, self._chunk_starts // count)
+        if batch:
+            decode_ns = self.timer.decode_ns(batch, context)
+        self.pass_ns = prefill_ns + decode_ns
+
+    # Commit ---------------------------------------------------------------------------------------------
+
+    def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
+        """End the planned pass, or the first `passes` of the planned run; return what became terminal.
+
+        `first_end_ns` is the end of the first of these passes (it settles second tokens).
+        """
+        decoders = self.decoders
+        if passes > 1:
+            # Growth of the first pass was taken when it began.
+            self.pool.take(decoders.demand(passes) - decoders.opening())
+        decoders.advance(passes)
+        if self.held_back or self.stalled:
+            self._settle_stalled(end_ns)
+        if self._fresh:
+            self._settle_second_tokens(first_end_ns)
+        terminal = self._rejected
+        for sequence in terminal:
+            sequence.status = REJECTED
+            sequence.terminal_ns = end_ns
+        for sequence in self._done:
+            terminal.append(self._complete(sequence, sequence.tokens, end_ns))
+        for sequence in decoders.pop_finished():
+            sequence.last_token_ns = end_ns
+            terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
+        for sequence in self._joining:
+            self._emit_joining(sequence, end_ns, terminal)
+        return terminal
+
+    def _settle_stalled(self, end_ns: int) -> None:
+        """Keep the lengths of decoders that missed the pass; close the gaps of those that are back."""
+        held_back = dict.fromkeys(self.held_back)
+        for sequence in self.stalled:
+            if sequence not in held_back:
+                self.singles.append((end_ns - _last_token(sequence), sequence))
+        for sequence in held_back:
+            self.decoders.hold_back(sequence)
+            if sequence not in self.stalled:
+                self.spans.append((sequence, sequence.joined, self.decoders.passes - 1))
+                sequence.last_token_ns = self._start_ns
+        for sequence in self.stalled:
+            if sequence not in held_back:
+                sequence.joined = self.decoders.passes
+        self.stalled = held_back
+
+    def _settle_second_tokens(self, end_ns: int) -> None:
+        still_waiting = []
+        for sequence in self._fresh:
+            if sequence in self.stalled:
+                still_waiting.append(sequence)
+            elif sequence in self.decoders.members:
+                sequence.second_token_ns = end_ns
+        self._fresh = still_waiting
+
+    def _emit_joining(self, sequence: Sequence, end_ns: int, terminal: list[Sequence]) -> None:
+        """Let a sequence whose prefill ended emit a token, then decode on or complete."""
+        if sequence.first_token_ns is None:
+            sequence.first_token_ns = end_ns
+            self._fresh.append(sequence)
+        else:
+            self.singles.append((end_ns - _last_token(sequence), sequence))
+            if sequence.second_token_ns is None:
+                sequence.second_token_ns = end_ns
+        sequence.last_token_ns = end_ns
+        sequence.tokens += 1
+        if sequence.tokens == sequence.end_tokens:
+            terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
+        else:
+            self.decoders.add(sequence)
+
+    def _complete(self, sequence: Sequence, computed_tokens: int, end_ns: int) -> Sequence:
+        self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
+        sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
+        sequence.status = COMPLETED
+        sequence.terminal_ns = end_ns
+        return sequence
+
+
+def _last_token(sequence: Sequence) -> int:
+    assert sequence.last_token_ns is not None
+    return sequence.last_token_ns

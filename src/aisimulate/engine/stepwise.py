@@ -1,0 +1,84 @@
+"""Scheduling of the running sequences one by one, for the passes that have no closed form.
+
+Two cases need it: more decoders than the token budget, and preemption from the head of the running order
+(fifo), where a victim may already be scheduled and the list shifts under the loop (spec 01 section 3.1
+steps 2, 4 and 5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+def schedule_running(rank: RankScheduler, now_ns: int) -> int:
+    """Schedule decoders and the unfinished prefill in running order; return the budget left.
+
+    Decoders that get no token in this pass end up in `rank.held_back`.
+    """
+    return _RunningLoop(rank, now_ns).run()
+
+
+class _RunningLoop:
+    def __init__(self, rank: RankScheduler, now_ns: int) -> None:
+        self.rank = rank
+        self.now_ns = now_ns
+        self.budget = rank.params.max_num_batched_tokens
+        self.running: list[Sequence] = list(rank.decoders.members)
+        if rank.partial is not None:
+            self.running.append(rank.partial)
+        self.scheduled: dict[Sequence, None] = {}
+
+    def run(self) -> int:
+        index = 0
+        while index < len(self.running) and self.budget > 0:
+            sequence = self.running[index]
+            if sequence is self.rank.partial:
+                self._continue_partial(sequence)
+                break
+            # A preemption in front shifts the list but not the index: the next sequence is passed over.
+            index += self._decode(sequence)
+        members = self.rank.decoders.members
+        self.rank.held_back = [sequence for sequence in members if sequence not in self.scheduled]
+        return self.budget
+
+    def _decode(self, sequence: Sequence) -> bool:
+        """Schedule one token of a decoder; False when it preempted itself."""
+        rank = self.rank
+        opens = (rank.decoders.passes + sequence.base) % rank.params.block_size == 1
+        if opens:
+            if not self._make_room(sequence, 1):
+                return False
+            rank.pool.take(1)
+        self.scheduled[sequence] = None
+        self.budget -= 1
+        return True
+
+    def _continue_partial(self, sequence: Sequence) -> None:
+        rank = self.rank
+        start = sequence.computed
+        end = start + min(sequence.tokens - start, self.budget)
+        if self._make_room(sequence, rank.chunk_blocks(start, end)):
+            rank.compute_chunk(sequence, start, end)
+            self.budget -= end - start
+
+    def _make_room(self, sequence: Sequence, blocks: int) -> bool:
+        """Preempt until `blocks` can be allocated; False when `sequence` itself had to go."""
+        pool = self.rank.pool
+        while pool.free + pool.inactive < blocks:
+            fifo = self.rank.params.preemption_mode == "fifo"
+            victim = self.running.pop(0 if fifo else -1)
+            if victim is self.rank.partial:
+                self.rank.preempt_partial()
+            else:
+                was_scheduled = victim in self.scheduled
+                if was_scheduled:
+                    del self.scheduled[victim]
+                    self.budget += 1
+                self.rank.preempt_decoder(victim, self.now_ns, scheduled=was_scheduled)
+            if victim is sequence:
+                return False
+        return True

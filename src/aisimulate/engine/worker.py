@@ -1,0 +1,147 @@
+"""One serving worker with a single rank: runs planned passes, can be cut short by an arrival.
+
+A planned run has a cheap lower bound of its end until someone needs the exact one: in closed loop half of the
+runs are cut by an arrival and need never be priced to their end (spec 09 section 2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.gap_log import GapLog
+from aisimulate.engine.scheduler import RankScheduler
+from aisimulate.engine.sequence import COMPLETED
+
+if TYPE_CHECKING:
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.params import RankParams
+    from aisimulate.engine.sequence import Sequence
+
+
+class RankWorker:
+    """A worker of one rank.
+
+    While `busy`, `end_ns` is the end of the passes in flight if `exact`, else a lower bound of it.
+    """
+
+    __slots__ = (
+        "_entry_starts",
+        "_pass_starts",
+        "_passes",
+        "_rank",
+        "_start_ns",
+        "_timer",
+        "busy",
+        "end_ns",
+        "exact",
+        "gap_log",
+    )
+
+    def __init__(self, params: RankParams, timer: PassTimer) -> None:
+        self._rank = RankScheduler(params, timer)
+        self._timer = timer
+        self.gap_log = GapLog(timer)
+        self.busy = False
+        self.exact = True
+        self.end_ns = 0
+        self._start_ns = 0
+        self._passes = 0
+        # Pass counts at which the entries of the gap log's runs and passes begin.
+        self._entry_starts: list[int] = []
+        self._pass_starts: list[int] = []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start."""
+        return self._rank.has_work
+
+    @property
+    def plans(self) -> int:
+        """Passes or runs planned so far."""
+        return self._rank.plans
+
+    @property
+    def passes(self) -> int:
+        """Passes simulated so far."""
+        return self._rank.decoders.passes
+
+    def submit(self, sequence: Sequence) -> None:
+        """Queue a sequence placed on this worker."""
+        self._rank.submit(sequence)
+
+    def start(self, now_ns: int) -> None:
+        """Begin a pass, or a run of passes, at `now_ns`."""
+        rank = self._rank
+        self.busy = True
+        self._start_ns = now_ns
+        self._passes = rank.plan(now_ns)
+        if rank.run_batch:
+            self.exact = False
+            self.end_ns = now_ns + self._timer.run_floor_ns(rank.run_batch, rank.run_context, self._passes)
+        else:
+            self.exact = True
+            self.end_ns = now_ns + rank.pass_ns
+
+    def settle(self) -> None:
+        """Price the passes in flight exactly."""
+        rank = self._rank
+        self.end_ns = self._start_ns + self._timer.run_ns(rank.run_batch, rank.run_context, self._passes)
+        self.exact = True
+
+    def cut(self, at_ns: int) -> None:
+        """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
+        rank = self._rank
+        if not rank.run_batch:
+            return
+        elapsed = at_ns - self._start_ns
+        self._passes, total = self._timer.passes_until(rank.run_batch, rank.run_context, self._passes, elapsed)
+        self.end_ns = self._start_ns + total
+        self.exact = True
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        rank = self._rank
+        first_end_ns = self.end_ns
+        start = rank.decoders.passes
+        if batch := rank.run_batch:
+            self.gap_log.runs.append((batch, rank.run_context, self._passes, batch))
+            self._entry_starts.append(start)
+            if self._passes > 1 and rank.has_fresh:
+                first_end_ns = self._start_ns + self._timer.decode_ns(batch, rank.run_context)
+        elif rank.gap_weight:
+            self.gap_log.passes.append((rank.pass_ns, rank.gap_weight))
+            self._pass_starts.append(start)
+        self.busy = False
+        return rank.commit(self._passes, first_end_ns, self.end_ns)
+
+    def last_boundary_ns(self, limit_ns: int) -> int:
+        """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
+        rank = self._rank
+        if not rank.run_batch:
+            return self._start_ns
+        args = (rank.run_batch, rank.run_context)
+        passes, total = self._timer.passes_until(*args, self._passes, limit_ns - self._start_ns + 1)
+        if self._start_ns + total > limit_ns:
+            total = self._timer.run_ns(*args, passes - 1) if passes > 1 else 0
+        return self._start_ns + total
+
+    def close(self) -> GapLog:
+        """Take back the gaps of sequences that did not complete; return the finished gap log."""
+        rank = self._rank
+        rank.close_spans()
+        for sequence, first, last in rank.spans:
+            if sequence.status != COMPLETED:
+                self._take_back(first, last)
+        self.gap_log.singles = rank.singles
+        return self.gap_log
+
+    def _take_back(self, first: int, last: int) -> None:
+        """Count one gap less in each pass of [first, last)."""
+        log = self.gap_log
+        for start, (batch, context, passes, weight) in zip(self._entry_starts, list(log.runs), strict=False):
+            low, high = max(first, start), min(last, start + passes)
+            if weight > 0 and low < high:
+                log.runs.append((batch, context + (low - start) * batch, high - low, -1))
+        for start, (duration, _) in zip(self._pass_starts, list(log.passes), strict=False):
+            if first <= start < last:
+                log.passes.append((duration, -1))

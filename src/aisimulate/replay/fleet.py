@@ -1,0 +1,202 @@
+"""The event loop of a replay: workers, arrivals, and the order of things at one instant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from aisimulate.engine.gap_log import GapLog
+    from aisimulate.engine.sequence import Sequence
+
+NEVER = 1 << 62
+
+
+class Worker(Protocol):
+    """What the event loop needs of a worker (one rank, or a group of ranks)."""
+
+    busy: bool
+    exact: bool
+    end_ns: int
+
+    @property
+    def has_work(self) -> bool: ...  # noqa: D102
+    @property
+    def passes(self) -> int: ...  # noqa: D102
+    @property
+    def plans(self) -> int: ...  # noqa: D102
+    def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
+    def start(self, now_ns: int) -> None: ...  # noqa: D102
+    def settle(self) -> None: ...  # noqa: D102
+    def cut(self, at_ns: int) -> None: ...  # noqa: D102
+    def finish(self) -> list[Sequence]: ...  # noqa: D102
+    def last_boundary_ns(self, limit_ns: int) -> int: ...  # noqa: D102
+    def close(self) -> GapLog: ...  # noqa: D102
+
+
+class Driver(Protocol):
+    """What the event loop needs of the traffic."""
+
+    @property
+    def is_independent(self) -> bool: ...  # noqa: D102
+    def next_ready_ns(self) -> int | None: ...  # noqa: D102
+    def pop_ready(self, now_ns: int) -> list[Sequence]: ...  # noqa: D102
+    def on_terminal(self, sequence: Sequence, now_ns: int) -> None: ...  # noqa: D102
+
+
+class Placement(Protocol):
+    """Chooses a worker and a rank for a sequence."""
+
+    def place(self, sequence: Sequence) -> tuple[int, int]: ...  # noqa: D102
+
+
+class Fleet:
+    """Serves all traffic on a fixed set of workers.
+
+    `limit_ns` stops the run before the first event later than it (events at the limit still happen).
+    After `run()`, `end_ns` is the last processed event.
+    """
+
+    def __init__(
+        self, workers: list[Worker], driver: Driver, placement: Placement, limit_ns: int | None = None
+    ) -> None:
+        self._workers = workers
+        self._driver = driver
+        self._placement = placement
+        self._limit_ns = limit_ns
+        self._ends = [NEVER] * len(workers)  # end (or lower bound of it) of what is in flight
+        self.end_ns = 0
+
+    def run(self) -> None:
+        """Run to the end of the traffic, or to the limit."""
+        if self._limit_ns is None and self._driver.is_independent:
+            self._run_lanes()
+            return
+        while (now_ns := self._next_event_ns()) < NEVER:
+            if self._limit_ns is not None and now_ns > self._limit_ns:
+                self._stop_at(self._limit_ns)
+                return
+            self._settle_instant(now_ns)
+            self.end_ns = now_ns
+
+    # Shared clock -----------------------------------------------------------------------------------
+
+    def _next_event_ns(self) -> int:
+        """Find the next instant at which a pass ends or a request arrives."""
+        ends = self._ends
+        arrival_ns = self._driver.next_ready_ns()
+        while True:
+            end_ns = min(ends)
+            if arrival_ns is not None and arrival_ns < end_ns:
+                return arrival_ns
+            if end_ns == NEVER:
+                return NEVER
+            index = ends.index(end_ns)
+            worker = self._workers[index]
+            if worker.exact:
+                return end_ns
+            worker.settle()
+            ends[index] = worker.end_ns
+
+    def _settle_instant(self, now_ns: int) -> None:
+        """Repeat completions, arrivals and pass starts until nothing more happens at `now_ns`."""
+        first_round = True
+        while True:
+            idle = self._finish_passes(now_ns)
+            for sequence in self._driver.pop_ready(now_ns):
+                # Passes that started in an earlier round of this instant run to a later boundary.
+                idle.add(self._accept(sequence, now_ns, now_ns if first_round else now_ns + 1))
+            again = self._start_passes(idle, now_ns)
+            arrival_ns = self._driver.next_ready_ns()
+            if not again and (arrival_ns is None or arrival_ns > now_ns):
+                return
+            first_round = False
+
+    def _finish_passes(self, now_ns: int) -> set[int]:
+        """End the passes that end now, in worker order; return the workers that became idle."""
+        idle: set[int] = set()
+        if min(self._ends) > now_ns:
+            return idle
+        for index, end_ns in enumerate(self._ends):
+            if end_ns != now_ns:
+                continue
+            worker = self._workers[index]
+            if not worker.exact:
+                worker.settle()
+                self._ends[index] = worker.end_ns
+                if worker.end_ns != now_ns:
+                    continue
+            self._ends[index] = NEVER
+            idle.add(index)
+            for sequence in worker.finish():
+                self._driver.on_terminal(sequence, now_ns)
+        return idle
+
+    def _accept(self, sequence: Sequence, now_ns: int, boundary_ns: int) -> int:
+        """Place a sequence; a run in flight ends at its first boundary at or after `boundary_ns`."""
+        index, sequence.rank = self._placement.place(sequence)
+        sequence.worker = index
+        worker = self._workers[index]
+        worker.submit(sequence)
+        if worker.busy:
+            worker.cut(boundary_ns)
+            self._ends[index] = worker.end_ns
+            if worker.end_ns == now_ns:
+                worker.finish()  # a boundary in the middle of a run: nothing completes
+                self._ends[index] = NEVER
+        return index
+
+    def _start_passes(self, candidates: set[int], now_ns: int) -> bool:
+        """Start passes on idle workers in worker order; return whether one ends at once."""
+        at_once = False
+        for index in sorted(candidates):
+            worker = self._workers[index]
+            if worker.busy or not worker.has_work:
+                continue
+            worker.start(now_ns)
+            self._ends[index] = worker.end_ns
+            at_once |= worker.end_ns == now_ns and worker.exact
+        return at_once
+
+    def _stop_at(self, limit_ns: int) -> None:
+        """Find the last pass boundary before the limit; passes in flight contribute nothing else."""
+        for worker in self._workers:
+            if worker.busy:
+                self.end_ns = max(self.end_ns, worker.last_boundary_ns(limit_ns))
+
+    # One worker at a time ----------------------------------------------------------------------------
+
+    def _run_lanes(self) -> None:
+        """Run without a shared clock: no request depends on another, so only its own worker sees it."""
+        ready = [0] * len(self._workers)  # when an idle worker may start its next pass
+        while (now_ns := self._driver.next_ready_ns()) is not None:
+            for sequence in self._driver.pop_ready(now_ns):
+                index, sequence.rank = self._placement.place(sequence)
+                sequence.worker = index
+                worker = self._workers[index]
+                ready[index] = _advance(worker, ready[index], now_ns)
+                if not (worker.busy or worker.has_work):
+                    ready[index] = now_ns
+                worker.submit(sequence)
+        for index, worker in enumerate(self._workers):
+            self.end_ns = max(self.end_ns, _advance(worker, ready[index], NEVER))
+
+
+def _advance(worker: Worker, ready_ns: int, until_ns: int) -> int:
+    """Run one worker up to `until_ns`; return when it may start its next pass.
+
+    No pass starts at `until_ns` itself: what arrives then joins that pass.
+    """
+    while True:
+        if not worker.busy:
+            if ready_ns >= until_ns or not worker.has_work:
+                return ready_ns
+            worker.start(ready_ns)
+        if not worker.exact:
+            if until_ns == NEVER:
+                worker.settle()
+            else:
+                worker.cut(until_ns)
+        if worker.end_ns > until_ns:
+            return ready_ns
+        worker.finish()
+        ready_ns = worker.end_ns

@@ -1,0 +1,44 @@
+"""What a finished replay hands to the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.engine.gap_log import GapLog
+    from aisimulate.engine.sequence import Sequence
+
+
+@dataclass(slots=True, frozen=True)
+class Sla:
+    """Per-request bounds in ms; a request is good when every bound that is set holds (inclusive)."""
+
+    ttft_ms: float | None = None
+    itl_ms: float | None = None
+    e2e_ms: float | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any bound is set."""
+        return not (self.ttft_ms is None and self.itl_ms is None and self.e2e_ms is None)
+
+
+@dataclass(slots=True)
+class ReplayOutcome:
+    """Every request that arrived, in dispatch order, and what the fleet did.
+
+    `end_ns`: the last processed event; `workers` were provisioned from 0 to `end_ns`.
+    `wall_ns`: real time spent; `passes` and `plans`: simulated passes and planner invocations.
+    """
+
+    sequences: list[Sequence]
+    gap_logs: list[GapLog]
+    end_ns: int
+    workers: int
+    dp_size: int = 1
+    gpus_per_worker: int = 1
+    wall_ns: int = 0
+    passes: int = 0
+    plans: int = 0
+    sla: Sla = field(default_factory=Sla)
