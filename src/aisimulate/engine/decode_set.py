@@ -59,9 +59,10 @@ class DecodeSet:
     def remove(self, sequence: Sequence) -> None:
         """Take out a member that is preempted; its `tokens` becomes its length."""
         self._unfile(sequence)
-        bucket = self._buckets[sequence.end_tokens - sequence.base]
-        del bucket[sequence]
-        self._leave(sequence)
+        del self._buckets[sequence.end_tokens - sequence.base][sequence]
+        del self.members[sequence]
+        sequence.tokens = self.passes + sequence.base
+        self.context_tokens -= sequence.tokens
 
     def hold_back(self, sequence: Sequence) -> None:
         """Undo the growth of a member that did not take part in the last pass."""
@@ -91,11 +92,6 @@ class DecodeSet:
         self._residues[residue + self._block_size] -= 1
         del self._openers[residue][sequence]
 
-    def _leave(self, sequence: Sequence) -> None:
-        sequence.tokens = self.passes + sequence.base
-        self.context_tokens -= sequence.tokens
-        del self.members[sequence]
-
     def next_finish(self) -> int:
         """Pass count at which the next member finishes; the set is not empty."""
         finishes, buckets = self._finishes, self._buckets
@@ -103,19 +99,24 @@ class DecodeSet:
             del buckets[heappop(finishes)]
         return finishes[0]
 
+    @property
+    def finish_due(self) -> bool:
+        """Whether the earliest bucket is that of the current pass count (it may have been emptied)."""
+        return bool(self._finishes) and self._finishes[0] <= self.passes
+
     def pop_finished(self) -> list[Sequence]:
         """Take out, in running order, the members that finish at the current pass count."""
         finishes = self._finishes
-        while finishes and not self._buckets[finishes[0]]:
-            del self._buckets[heappop(finishes)]
-        if not finishes or finishes[0] != self.passes:
-            return []
-        finished = list(self._buckets.pop(heappop(finishes)))
+        finished: list[Sequence] = []
+        while finishes and finishes[0] <= self.passes:
+            finished += self._buckets.pop(heappop(finishes))  # an earlier bucket was emptied by preemption
         if self._reordered:
             finished.sort(key=_running_order)
         for sequence in finished:
             self._unfile(sequence)
-            self._leave(sequence)
+            del self.members[sequence]
+            sequence.tokens = sequence.end_tokens
+            self.context_tokens -= sequence.end_tokens
         return finished
 
     def openers(self) -> list[Sequence]:

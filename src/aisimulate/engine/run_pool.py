@@ -52,7 +52,7 @@ class Match(NamedTuple):
 class RunPool:
     """Counts free, inactive (cached, unheld) and held blocks; `free + inactive` can be allocated."""
 
-    __slots__ = ("_live", "_order", "block_size", "capacity", "free", "inactive", "root", "stride")
+    __slots__ = ("_live", "_order", "block_size", "capacity", "free", "inactive", "miss", "root", "stride")
 
     def __init__(self, capacity_blocks: int, block_size: int) -> None:
         self.capacity = capacity_blocks
@@ -61,6 +61,7 @@ class RunPool:
         self.inactive = 0
         self.stride = 1
         self.root = Node(0, 0, [], None, 1)
+        self.miss = Match(0, 0, self.root, 0)  # what a lookup finds when nothing is cached
         self._order: deque[Node | Sequence] = deque()
         self._live = 0
 
@@ -80,7 +81,8 @@ class RunPool:
             child = node.children.get(keys[position // stride])
             if child is None:
                 break
-            used = self._common(child, keys, position, min(position + child.len, limit))
+            end = position + child.len
+            used = self._common(child, keys, position, end if end < limit else limit)
             node = child
             position += used
             if child.ref:
@@ -243,7 +245,9 @@ class RunPool:
                 self._publish_tail(sequence, full)
             else:
                 sequence.len = tail
-                self._retire(sequence)
+                self._order.append(sequence)
+                self._live += 1
+                self.inactive += tail
         node = sequence.node
         sequence.node = None
         while node is not None and node.parent is not None:

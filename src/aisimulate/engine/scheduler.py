@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine import stepwise
 from aisimulate.engine.decode_set import DecodeSet
-from aisimulate.engine.run_pool import Match, RunPool
+from aisimulate.engine.run_pool import RunPool
 from aisimulate.engine.sequence import COMPLETED, REJECTED, Sequence
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.params import RankParams
+    from aisimulate.engine.run_pool import Match
 
 # Why a request was rejected.
 PROMPT_OVER_MODEL_LEN = "prompt_exceeds_max_model_len"
@@ -47,6 +48,7 @@ class RankScheduler:
         "_done",
         "_fresh",
         "_joining",
+        "_longest_prompt",
         "_rejected",
         "_start_ns",
         "decoders",
@@ -80,29 +82,44 @@ class RankScheduler:
         self.singles: list[tuple[int, Sequence]] = []
         self.spans: list[tuple[Sequence, int, int]] = []
         self._fresh: list[Sequence] = []  # emitted their first token in the last pass
-        self._clear()
-
-    def _clear(self) -> None:
-        """Start the plan of a pass with nothing in it."""
-        self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
-        self.preempted = False
-        self.held_back: list[Sequence] = []  # decoders that do not take part in the pass
+        # The pass in flight: decoders that do not take part, sequences that emit their first token since
+        # admission, zero-output requests that end, rejected ones.
+        self.held_back: list[Sequence] = []
         self._joining: list[Sequence] = []
         self._done: list[Sequence] = []
         self._rejected: list[Sequence] = []
-        self._computes_chunks = False
+        self._start_ns = self._budget = 0
+        self._longest_prompt = params.total_kv_tokens
+        if params.max_model_len is not None:
+            self._longest_prompt = min(params.total_kv_tokens, params.max_model_len - 1)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Start the plan of a pass with nothing in it; called often, so what is empty stays."""
+        self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
+        self.preempted = self._computes_chunks = False
+        if self._joining:
+            self._joining = []
+        if self._done:
+            self._done = []
+        if self._rejected:
+            self._rejected = []
+        if self.held_back:
+            self.held_back = []
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
 
     # Queue --------------------------------------------------------------------------------------------
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
-        params = self.params
-        sequence.tail_start = self._shared_blocks(sequence)
         if sequence.keys is not None:
             self.pool.stride = sequence.stride
-        if params.max_model_len is not None:
-            sequence.end_tokens = max(sequence.input_tokens, min(sequence.end_tokens, params.max_model_len))
+            sequence.tail_start = self._shared_blocks(sequence)
+        limit = self.params.max_model_len
+        if limit is not None and sequence.end_tokens > limit:
+            sequence.end_tokens = max(sequence.input_tokens, limit)
+        if sequence.input_tokens > self._longest_prompt:
+            sequence.reason = self._impossible(sequence)
         self.waiting.append(sequence)
 
     def _shared_blocks(self, sequence: Sequence) -> int:
@@ -110,6 +127,13 @@ class RankScheduler:
         if sequence.keys is None or not self.params.enable_prefix_caching:
             return 0
         return sequence.input_tokens // self.params.block_size
+
+    def _impossible(self, sequence: Sequence) -> str:
+        """Name why a request cannot be served at all; it is rejected at the head of the queue."""
+        limit = self.params.max_model_len
+        if limit is not None and sequence.input_tokens >= limit:
+            return PROMPT_OVER_MODEL_LEN
+        return PROMPT_OVER_CAPACITY
 
     @property
     def has_work(self) -> bool:
@@ -141,7 +165,7 @@ class RankScheduler:
             self._budget = stepwise.schedule_running(self, now_ns)
         else:
             self._schedule_decoders(opening, now_ns)
-        if not self.preempted:
+        if self.waiting and not self.preempted:
             self._admit(now_ns)
         if self._is_pure_run():
             return self._plan_run(opening)
@@ -157,11 +181,12 @@ class RankScheduler:
 
     def _schedule_decoders(self, opening: int, now_ns: int) -> None:
         """Give every decoder its block, then let the unfinished prefill continue."""
-        if opening > self.pool.free + self.pool.inactive:
-            self._open_blocks_preempting(now_ns)
-        elif opening:
-            self.pool.take(opening)
-        self._budget = self.params.max_num_batched_tokens - len(self.decoders.members)
+        if opening:
+            if opening > self.pool.free + self.pool.inactive:
+                self._open_blocks_preempting(now_ns)
+                self._budget = self.params.max_num_batched_tokens - len(self.decoders.members)
+            else:
+                self.pool.take(opening)
         if self.partial is not None:
             self._continue_partial(self.partial)
 
@@ -228,9 +253,13 @@ class RankScheduler:
     def _scheduled(self, sequence: Sequence, start: int, end: int) -> None:
         """Book a chunk whose blocks are taken: cache full prompt blocks, budget, prefill group, outcome."""
         size = self.params.block_size
-        first, last = start // size, min(end // size, sequence.tail_start)
-        if last > first:
-            self.pool.extend(sequence, first, last)
+        shared = sequence.tail_start
+        if shared:
+            first, last = start // size, end // size
+            if last > shared:
+                last = shared
+            if last > first:
+                self.pool.extend(sequence, first, last)
         sequence.computed = end
         self._computes_chunks = True
         self._budget -= end - start
@@ -238,7 +267,7 @@ class RankScheduler:
         if end > start and start < prompt:
             self._chunk_count += 1
             self._chunk_starts += start
-            self._chunk_ends += min(end, prompt)
+            self._chunk_ends += end if end < prompt else prompt
         if end < sequence.tokens:
             self.partial = sequence
             return
@@ -258,33 +287,21 @@ class RankScheduler:
     def _admit(self, now_ns: int) -> None:
         """Admit from the head of the queue, strictly first come first served."""
         waiting = self.waiting
-        while waiting:
-            running = len(self.decoders.members) + len(self._joining) + len(self._done)
-            running += self.partial is not None
-            if running >= self.params.max_num_seqs:
-                return
+        running = len(self.decoders.members) + len(self._joining) + len(self._done)
+        running += self.partial is not None
+        while waiting and running < self.params.max_num_seqs:
             sequence = waiting[0]
-            reason = self._impossible(sequence)
             budget = self._budget
-            if reason is None and self._try_admit(sequence, now_ns):
-                if budget == self._budget == 0:
+            if sequence.reason is None:
+                if self._try_admit(sequence, now_ns):
+                    running += 1
+                    if budget == self._budget == 0:
+                        return
+                    continue
+                if running:
                     return
-                continue
-            if reason is None and running == 0:
-                reason = self._stuck_reason(sequence)
-            if reason is None:
-                return
-            sequence.reason = reason
+                sequence.reason = self._stuck_reason(sequence)
             self._rejected.append(waiting.popleft())
-
-    def _impossible(self, sequence: Sequence) -> str | None:
-        """Name the reason why a request that never ran cannot be served at all."""
-        limit = self.params.max_model_len
-        if limit is not None and sequence.input_tokens >= limit:
-            return PROMPT_OVER_MODEL_LEN
-        if not sequence.admissions and -(-sequence.tokens // self.params.block_size) > self.params.num_gpu_blocks:
-            return PROMPT_OVER_CAPACITY
-        return None
 
     def _stuck_reason(self, sequence: Sequence) -> str:
         """Name what keeps the head out although nothing runs: it would wait for ever."""
@@ -296,21 +313,26 @@ class RankScheduler:
         """Admit the head if its whole known length fits and the budget gives it a token; else change nothing."""
         params, pool = self.params, self.pool
         size = params.block_size
-        match, tail = self._lookup(sequence)
+        if sequence.keys is None and not sequence.len:
+            match, tail = pool.miss, 0
+        else:
+            match, tail = self._lookup(sequence)
         if -(-sequence.tokens // size) - match.held > pool.free + pool.inactive:
             return False
         start = (match.blocks + tail) * size
-        end = start + min(sequence.tokens - start, self._budget)
-        if not params.enable_chunked_prefill and sequence.input_tokens - start > self._budget:
-            return False
-        if end == start < sequence.tokens:
+        end = sequence.tokens
+        if end - start > self._budget:
+            end = start + self._budget
+        chunked_off = not params.enable_chunked_prefill and sequence.input_tokens - start > self._budget
+        if chunked_off or end == start < sequence.tokens:
             return False
         if match.blocks:
             pool.pin(sequence, match)
         if tail:
             pool.pin_tail(sequence)
         pool.take(-(-end // size) - match.blocks - tail)
-        sequence.tail_start = max(self._shared_blocks(sequence), match.blocks)
+        if sequence.admissions:
+            sequence.tail_start = max(self._shared_blocks(sequence), match.blocks)
         self.waiting.popleft()
         sequence.admissions.append((now_ns, start))
         self._scheduled(sequence, start, end)
@@ -320,12 +342,12 @@ class RankScheduler:
         """Find the cached prefix of the head: shared blocks, then blocks left of its own private run."""
         pool = self.pool
         if not self.params.enable_prefix_caching:
-            return Match(0, 0, pool.root, 0), 0
+            return pool.miss, 0
         size = self.params.block_size
         shared = sequence.input_tokens // size if sequence.keys is not None else 0
         if sequence.planned and sequence.keys is not None:
             shared = sequence.tokens // size
-        match = pool.match(sequence.keys, shared) if sequence.keys is not None else Match(0, 0, pool.root, 0)
+        match = pool.match(sequence.keys, shared) if sequence.keys is not None else pool.miss
         tail = sequence.len if match.blocks == shared else 0
         if sequence.end_tokens > sequence.tokens and not tail:
             # The last token must be computed to sample the next one.
@@ -390,11 +412,12 @@ class RankScheduler:
             sequence.terminal_ns = end_ns
         for sequence in self._done:
             terminal.append(self._complete(sequence, sequence.tokens, end_ns))
-        for sequence in decoders.pop_finished():
-            sequence.last_token_ns = end_ns
-            terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
-        for sequence in self._joining:
-            self._emit_joining(sequence, end_ns, terminal)
+        if decoders.finish_due:
+            for sequence in decoders.pop_finished():
+                sequence.last_token_ns = end_ns
+                terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
+        if self._joining:
+            self._emit_joining(end_ns, terminal)
         return terminal
 
     def _settle_stalled(self, end_ns: int) -> None:
@@ -422,21 +445,22 @@ class RankScheduler:
                 sequence.second_token_ns = end_ns
         self._fresh = still_waiting
 
-    def _emit_joining(self, sequence: Sequence, end_ns: int, terminal: list[Sequence]) -> None:
-        """Let a sequence whose prefill ended emit a token, then decode on or complete."""
-        if sequence.first_token_ns is None:
-            sequence.first_token_ns = end_ns
-            self._fresh.append(sequence)
-        else:
-            self.singles.append((end_ns - _last_token(sequence), sequence))
-            if sequence.second_token_ns is None:
-                sequence.second_token_ns = end_ns
-        sequence.last_token_ns = end_ns
-        sequence.tokens += 1
-        if sequence.tokens == sequence.end_tokens:
-            terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
-        else:
-            self.decoders.add(sequence)
+    def _emit_joining(self, end_ns: int, terminal: list[Sequence]) -> None:
+        """Let the sequences whose prefill ended emit a token, then decode on or complete."""
+        for sequence in self._joining:
+            if sequence.first_token_ns is None:
+                sequence.first_token_ns = end_ns
+                self._fresh.append(sequence)
+            else:
+                self.singles.append((end_ns - _last_token(sequence), sequence))
+                if sequence.second_token_ns is None:
+                    sequence.second_token_ns = end_ns
+            sequence.tokens += 1
+            if sequence.tokens == sequence.end_tokens:
+                sequence.last_token_ns = end_ns
+                terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
+            else:
+                self.decoders.add(sequence)
 
     def _complete(self, sequence: Sequence, computed_tokens: int, end_ns: int) -> Sequence:
         self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)

@@ -35,10 +35,12 @@ class RankWorker:
         "end_ns",
         "exact",
         "gap_log",
+        "submit",
     )
 
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
         self._rank = RankScheduler(params, timer)
+        self.submit = self._rank.submit  # queue a sequence placed on this worker
         self._timer = timer
         self.gap_log = GapLog(timer)
         self.busy = False
@@ -53,7 +55,8 @@ class RankWorker:
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""
-        return self._rank.has_work
+        rank = self._rank
+        return bool(rank.decoders.members or rank.waiting or rank.partial)
 
     @property
     def plans(self) -> int:
@@ -64,10 +67,6 @@ class RankWorker:
     def passes(self) -> int:
         """Passes simulated so far."""
         return self._rank.decoders.passes
-
-    def submit(self, sequence: Sequence) -> None:
-        """Queue a sequence placed on this worker."""
-        self._rank.submit(sequence)
 
     def start(self, now_ns: int) -> None:
         """Begin a pass, or a run of passes, at `now_ns`."""

@@ -1,0 +1,139 @@
+"""Settings of the measured-data timing provider `aic` (spec 02 section 1.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+from aisimulate.config.base import U32, StrictModel
+from aisimulate.config.messages import not_one_of, parse_model, quoted
+from aisimulate.config.rank import RankConfig
+from aisimulate.config.timing import ExternalTiming
+from aisimulate.core.errors import InputError
+
+PROVIDER = "aic"
+MAX_NEXTN = 5
+
+# Per backend: what the memory fraction is a fraction of, which field sets it, and its default.
+_FRACTIONS = {
+    "vllm": ("of_total", "gpu_memory_utilization", 0.9),
+    "sglang": ("of_total", "mem_fraction_static", 0.88),
+    "trtllm": ("of_free", "free_gpu_memory_fraction", 0.9),
+}
+_PARALLEL_SIZES = ("tp", "pp", "attention_dp", "moe_tp_size", "moe_ep_size")
+
+
+class AicConfig(StrictModel):
+    """One engine as AI Configurator knows it.
+
+    `backend_version` None means the data's current version. `kv_block_size` is in tokens, the three
+    memory fractions are 0..1. Parallel shape and fractions are checked by `check`, not on construction.
+    """
+
+    field_aliases: ClassVar[Mapping[str, str]] = {
+        "tp_size": "tp",
+        "gemm_quant_mode": "gemm_dtype",
+        "moe_quant_mode": "moe_dtype",
+        "fmha_quant_mode": "fmha_dtype",
+        "kvcache_quant_mode": "kv_cache_dtype",
+        "comm_quant_mode": "comm_dtype",
+    }
+
+    model: str
+    backend: str
+    system: str
+    tp: U32
+    backend_version: str | None = None
+    pp: U32 = 1
+    attention_dp: U32 = 1
+    moe_tp_size: U32 | None = None
+    moe_ep_size: U32 | None = None
+    gemm_dtype: str | None = None
+    moe_dtype: str | None = None
+    fmha_dtype: str | None = None
+    kv_cache_dtype: str | None = None
+    comm_dtype: str | None = None
+    nextn: U32 = 0
+    kv_block_size: U32 | None = None
+    gpu_memory_utilization: float | None = None
+    mem_fraction_static: float | None = None
+    free_gpu_memory_fraction: float | None = None
+    systems_path: str | None = None
+
+    @property
+    def unused_fractions(self) -> tuple[str, ...]:
+        """The memory fractions that are set although another backend uses them."""
+        names = [name for backend, (_, name, _) in _FRACTIONS.items() if backend != self.backend]
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+    def check(self) -> None:
+        """Apply every rule that needs no engine; raise `InputError` (spec 02 section 1.4)."""
+        for name in ("model", "system"):
+            if not getattr(self, name).strip():
+                raise InputError(f"AIC timing config field {name!r} cannot be empty")
+        self.validate_parallel_shape()
+        if self.backend_version is not None and not self.backend_version.strip():
+            raise InputError("AIC backend version cannot be empty")
+        self.resolved_memory_fraction()
+
+    def validate_parallel_shape(self) -> None:
+        """Check that the parallel sizes are positive and fit together; raise `InputError`."""
+        sizes = {name: getattr(self, name) for name in _PARALLEL_SIZES}
+        zero = [name for name, size in sizes.items() if size == 0]
+        if zero:
+            names = "tp, pp, attention_dp, moe_tp_size, and moe_ep_size"
+            raise InputError(f"AIC timing parallel sizes {names} must be positive, got {zero[0]}=0")
+        if self.nextn > MAX_NEXTN:
+            raise InputError(f"AIC nextn must be in 0..={MAX_NEXTN}, got {self.nextn}")
+        if (self.moe_tp_size is None) != (self.moe_ep_size is None):
+            raise InputError("AIC moe_tp_size and moe_ep_size must be configured together")
+        self._validate_moe_width()
+
+    def _validate_moe_width(self) -> None:
+        if self.moe_tp_size is None or self.moe_ep_size is None:
+            return
+        attention, moe = self.tp * self.attention_dp, self.moe_tp_size * self.moe_ep_size
+        if attention != moe:
+            rule = "AIC topology requires tp * attention_dp == moe_tp_size * moe_ep_size"
+            raise InputError(
+                f"{rule}, got {self.tp} * {self.attention_dp} != {self.moe_tp_size} * {self.moe_ep_size}"
+            )
+
+    def resolved_memory_fraction(self) -> tuple[str, float]:
+        """Return (kind, value) of the fraction this backend uses; all three are checked all the same.
+
+        Kind is `of_total` or `of_free`. Raises `InputError` naming a fraction outside 0..1, or an unknown
+        backend.
+        """
+        for _, name, _ in _FRACTIONS.values():
+            fraction = getattr(self, name)
+            if fraction is not None and not (math.isfinite(fraction) and 0 <= fraction <= 1):
+                raise InputError(f"{name} must be finite and between 0 and 1, got {fraction:g}")
+        if self.backend not in _FRACTIONS:
+            raise InputError(f"unsupported AIC backend: {not_one_of(self.backend, tuple(_FRACTIONS))}")
+        kind, name, default = _FRACTIONS[self.backend]
+        authored = getattr(self, name)
+        return kind, default if authored is None else authored
+
+
+def aic_config(rank: RankConfig, path: str = "spec.engine.rank") -> AicConfig | None:
+    """Read and check the AIC settings of a rank; None when its timing is built in.
+
+    Raises `InputError` for another provider and for every broken rule of the settings.
+    """
+    timing = rank.timing_model
+    if not isinstance(timing, ExternalTiming):
+        return None
+    if timing.provider != PROVIDER:
+        raise InputError(
+            f"{path}.timing_model.provider: native timing provider {quoted(timing.provider)} "
+            f'is not installed; only "{PROVIDER}" is available'
+        )
+    root = f"{path}.timing_model.config"
+    config = parse_model(AicConfig, timing.config, root)
+    try:
+        config.check()
+    except InputError as error:
+        raise InputError(f"{root}: {error}") from None
+    return config

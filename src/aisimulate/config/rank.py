@@ -1,0 +1,194 @@
+"""Settings of one rank's scheduler, cache and timing (spec 01 section 1.1). Unknown fields are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from aisimulate.config.base import (
+    U64,
+    Count,
+    FieldError,
+    NonNegative,
+    PositiveCount,
+    PositiveTokens,
+    StrictModel,
+)
+from aisimulate.config.timing import PolynomialTiming, TimingConfig
+
+Backend = Literal["vllm", "sglang", "trtllm"]
+WorkerType = Literal["aggregated", "prefill", "decode"]
+
+DEFAULT_BLOCK_TOKENS = {"vllm": 64, "sglang": 1, "trtllm": 32}
+_STATE_CACHE_NEEDS = ("num_gpu_blocks", "block_size", "kv_cache_bytes_per_token")
+
+
+class SglangConfig(StrictModel):
+    """Scheduler settings that only SGLang has."""
+
+    schedule_policy: Literal["fifo", "lpm"] = "fifo"
+    max_prefill_tokens: PositiveTokens = 16384
+    chunked_prefill_size: PositiveTokens = 8192
+    clip_max_new_tokens: Count = 4096
+    schedule_conservativeness: NonNegative = 1.0
+
+
+class TrtllmConfig(StrictModel):
+    """Scheduler settings that only TensorRT-LLM has."""
+
+    capacity_scheduler_policy: Literal["guaranteed_no_evict"] = "guaranteed_no_evict"
+
+
+class HostOffload(StrictModel):
+    """A host cache tier; bandwidths in decimal GB/s, 0 is instantaneous."""
+
+    num_host_blocks: PositiveCount
+    d2h_bandwidth_gbps: NonNegative = 32.0
+    h2d_bandwidth_gbps: NonNegative = 32.0
+
+
+class StateCache(StrictModel):
+    """Fixed recurrent state of a hybrid model, in bytes per request."""
+
+    bytes_per_request: PositiveCount
+
+
+class RankConfig(StrictModel):
+    """One attention-DP rank. `block_size` in tokens (its default depends on the backend), bandwidth in GB/s.
+
+    A speed-up ratio of 0 means unscaled, like 1.
+    """
+
+    field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
+
+    backend: Backend = "vllm"
+    num_gpu_blocks: PositiveCount = 16384
+    block_size: PositiveTokens = Field(default=DEFAULT_BLOCK_TOKENS["vllm"])
+    max_model_len: PositiveTokens | None = None
+    max_num_seqs: PositiveCount = 256
+    max_num_batched_tokens: PositiveCount = 8192
+    prefill_schedule_interval: PositiveCount = 1
+    prefill_decode_interval: Count = 0
+    enable_prefix_caching: bool = True
+    enable_chunked_prefill: bool = True
+    speedup_ratio: NonNegative = 1.0
+    decode_speedup_ratio: NonNegative = 1.0
+    aic_nextn: PositiveCount | None = None
+    aic_nextn_accept_rates: str | None = None
+    aic_mtp_seed: U64 = 42
+    worker_type: WorkerType = "aggregated"
+    preemption_mode: Literal["lifo", "fifo"] = "lifo"
+    emit_kv_events: bool = False
+    emit_kv_token_ids: bool = False
+    kv_transfer_bytes_per_token: PositiveCount | None = None
+    kv_transfer_bandwidth: NonNegative | None = None
+    kv_transfer_timing_mode: Literal["full_prompt", "destination_missing"] = "full_prompt"
+    kv_cache_bytes_per_token: PositiveCount | None = None
+    native_host_offload: HostOffload | None = None
+    g3_offload: dict[str, Any] | None = None
+    state_cache: StateCache | None = None
+    timing_model: TimingConfig = PolynomialTiming()
+    sglang: SglangConfig = SglangConfig()
+    trtllm: TrtllmConfig = TrtllmConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_block_size(cls, data: object) -> object:
+        if not isinstance(data, Mapping) or "block_size" in data:
+            return data
+        backend = data.get("backend", "vllm")
+        tokens = DEFAULT_BLOCK_TOKENS.get(backend) if isinstance(backend, str) else None
+        return {**data, "block_size": tokens or DEFAULT_BLOCK_TOKENS["vllm"]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _state_cache_is_sized(cls, data: object) -> object:
+        if not isinstance(data, Mapping) or data.get("state_cache") is None:
+            return data
+        missing = [name for name in _STATE_CACHE_NEEDS if data.get(name) is None]
+        if missing:
+            raise FieldError("state_cache", f"needs an explicit {missing[0]!r}")
+        return data
+
+    @model_validator(mode="after")
+    def _backend_rules(self) -> Self:
+        backend = self.backend
+        if backend != "sglang" and self.block_size < 2:
+            raise FieldError("block_size", f"{self.block_size} is not >= 2 (needed by {backend})")
+        if backend == "sglang" and not self.enable_chunked_prefill:
+            raise FieldError("enable_chunked_prefill", "false is not possible with sglang")
+        if backend != "vllm" and self.prefill_schedule_interval != 1:
+            problem = f"{self.prefill_schedule_interval} is not 1 (only vllm schedules prefill in intervals)"
+            raise FieldError("prefill_schedule_interval", problem)
+        if backend != "sglang" and self.prefill_decode_interval != 0:
+            problem = f"{self.prefill_decode_interval} is not 0 (only sglang spaces its prefills)"
+            raise FieldError("prefill_decode_interval", problem)
+        if backend != "vllm" and self.preemption_mode != "lifo":
+            raise FieldError("preemption_mode", f"{self.preemption_mode!r} is only known to vllm")
+        return self
+
+    @model_validator(mode="after")
+    def _speculation_rules(self) -> Self:
+        if self.aic_nextn is None:
+            return self._without_speculation()
+        if self.decode_speedup_ratio != 1:
+            problem = f"{self.decode_speedup_ratio:g} is not 1 (needed by aic_nextn {self.aic_nextn})"
+            raise FieldError("decode_speedup_ratio", problem)
+        if self.aic_nextn_accept_rates is not None:
+            _check_rates(self.aic_nextn_accept_rates)
+        return self
+
+    def _without_speculation(self) -> Self:
+        if self.aic_nextn_accept_rates is not None:
+            raise FieldError("aic_nextn_accept_rates", "needs aic_nextn")
+        if self.aic_mtp_seed != 42:
+            raise FieldError("aic_mtp_seed", f"{self.aic_mtp_seed} has no effect without aic_nextn")
+        return self
+
+    @model_validator(mode="after")
+    def _event_rules(self) -> Self:
+        if self.emit_kv_token_ids and not self.emit_kv_events:
+            raise FieldError("emit_kv_token_ids", "needs emit_kv_events")
+        return self
+
+    @model_validator(mode="after")
+    def _state_cache_rules(self) -> Self:
+        if self.state_cache is None:
+            return self
+        if self.backend != "vllm":
+            raise FieldError("state_cache", f"is only known to vllm, not {self.backend}")
+        if self.native_host_offload is not None:
+            raise FieldError("state_cache", "may not be combined with native_host_offload")
+        block_bytes = self.block_size * (self.kv_cache_bytes_per_token or 1)
+        needed = -(-self.state_cache.bytes_per_request // block_bytes) + 1
+        if self.num_gpu_blocks < needed:
+            raise FieldError("num_gpu_blocks", f"{self.num_gpu_blocks} is not >= {needed} (state_cache)")
+        return self
+
+    @model_validator(mode="after")
+    def _tier_rules(self) -> Self:
+        if self.g3_offload is not None and self.native_host_offload is None:
+            raise FieldError("g3_offload", "needs native_host_offload")
+        if self.native_host_offload is None:
+            return self
+        if self.backend != "vllm":
+            raise FieldError("native_host_offload", f"is only known to vllm, not {self.backend}")
+        if not self.enable_prefix_caching:
+            raise FieldError("native_host_offload", "needs enable_prefix_caching")
+        if self.kv_cache_bytes_per_token is None:
+            raise FieldError("native_host_offload", "needs kv_cache_bytes_per_token")
+        if self.aic_nextn is not None:
+            raise FieldError("native_host_offload", "may not be combined with aic_nextn")
+        return self
+
+
+def _check_rates(text: str) -> None:
+    for item in text.split(","):
+        try:
+            rate = float(item)
+        except ValueError:
+            raise FieldError("aic_nextn_accept_rates", f"{item.strip()!r} is not a number") from None
+        if not 0 <= rate <= 1:
+            raise FieldError("aic_nextn_accept_rates", f"{item.strip()} is not between 0 and 1")

@@ -1,0 +1,153 @@
+"""The deployment half of a replay payload: fleet, engine, limits, SLA and authored requests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from aisimulate.config.base import (
+    U32,
+    FieldError,
+    Millis,
+    NonNegative,
+    Positive,
+    PositiveCount,
+    PositiveTokens,
+    StrictModel,
+    Tokens,
+    TolerantModel,
+    null_is_default,
+)
+from aisimulate.config.engine import EngineConfig, NullableEngine
+from aisimulate.config.messages import show
+
+VERSION = 1
+
+
+class WorkerPool(StrictModel):
+    """`initial_workers` are active at t = 0; workers added later wait `startup_delay_ms`."""
+
+    initial_workers: PositiveCount
+    startup_delay_ms: Millis = 0.0
+
+
+class Aggregated(StrictModel):
+    """One pool that does prefill and decode."""
+
+    kind: Literal["aggregated"]
+    workers: WorkerPool
+
+
+class Disaggregated(StrictModel):
+    """A prefill and a decode pool; the latency counts where bytes and bandwidth give no transfer time."""
+
+    kind: Literal["disaggregated"]
+    prefill: WorkerPool
+    decode: WorkerPool
+    handoff_latency_ms: Millis = 0.0
+
+
+Topology = Annotated[Aggregated | Disaggregated, Field(discriminator="kind")]
+
+
+class Provider(StrictModel):
+    """A policy by name with its own settings."""
+
+    provider: str
+    config: Any = None
+
+
+class Adapters(StrictModel):
+    """Who places requests and who scales the pools."""
+
+    placement: Provider = Provider(provider="round_robin")
+    scaling: Provider = Provider(provider="none")
+
+
+class SlaConfig(StrictModel):
+    """Per-request bounds in ms for goodput; `e2e_ms` excludes the other two."""
+
+    ttft_ms: Positive | None = None
+    itl_ms: Positive | None = None
+    e2e_ms: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        others = [name for name in ("ttft_ms", "itl_ms") if getattr(self, name) is not None]
+        if self.e2e_ms is not None and others:
+            raise FieldError("e2e_ms", f"{self.e2e_ms:g} may not be combined with {others[0]}")
+        return self
+
+
+class ReplayRequest(TolerantModel):
+    """One request authored in the payload (spec 02 section 1.2).
+
+    Types and ranges are checked here, what ties requests together where the workload is built.
+    """
+
+    id: str
+    arrival_time_ms: Millis
+    input_tokens: PositiveTokens
+    output_tokens: Tokens
+    input_token_ids: Annotated[tuple[U32, ...], Field(strict=False)] | None = None
+    output_token_ids: Annotated[tuple[U32, ...], Field(strict=False)] | None = None
+    dp_rank: U32 | None = None
+    session_id: str | None = None
+    turn_index: U32 | None = None
+    metadata: Any = None
+
+
+class ReplaySpec(TolerantModel):
+    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop."""
+
+    version: int = VERSION
+    topology: Topology
+    engine: NullableEngine = Field(default_factory=EngineConfig)
+    adapters: Annotated[Adapters, BeforeValidator(null_is_default)] = Adapters()
+    max_sim_time_ms: NonNegative | None = None
+    max_in_flight: PositiveCount | None = None
+    record_per_request: bool = True
+    sla: Annotated[SlaConfig, BeforeValidator(null_is_default)] = SlaConfig()
+    requests: Annotated[tuple[ReplayRequest, ...], Field(strict=False)] = ()
+
+    @property
+    def stages(self) -> tuple[str | None, ...]:
+        """The roles in use: prefill and decode, or None for the flat role of an aggregated fleet."""
+        return (None,) if isinstance(self.topology, Aggregated) else ("prefill", "decode")
+
+    @field_validator("version")
+    @classmethod
+    def _known_version(cls, value: int) -> int:
+        if value != VERSION:
+            raise ValueError(f"{show(value)} is not {VERSION} (the only version)")
+        return value
+
+    @model_validator(mode="after")
+    def _roles_fit_topology(self) -> Self:
+        if isinstance(self.topology, Aggregated):
+            self._check_aggregated()
+        else:
+            self._check_disaggregated()
+        return self
+
+    def _check_aggregated(self) -> None:
+        for stage in ("prefill", "decode"):
+            if getattr(self.engine, stage) is not None:
+                raise FieldError(f"engine.{stage}", "has no effect in an aggregated topology")
+        self._check_worker_type("engine.rank", self.engine.rank.worker_type, "aggregated")
+
+    def _check_disaggregated(self) -> None:
+        ranks = {stage: self.engine.role(stage).rank for stage in ("prefill", "decode")}
+        for name in ("backend", "block_size"):
+            prefill, decode = (getattr(rank, name) for rank in ranks.values())
+            if prefill != decode:
+                problem = f"needs matching prefill/decode {name}, got {prefill} and {decode}"
+                raise FieldError("engine", f"disaggregated replay {problem}")
+        for stage, rank in ranks.items():
+            self._check_worker_type(f"engine.{stage}.rank", rank.worker_type, stage)
+
+    def _check_worker_type(self, path: str, authored: str, stage: str) -> None:
+        # The topology decides; the default is what a dumped configuration carries everywhere.
+        if authored not in ("aggregated", stage):
+            raise FieldError(f"{path}.worker_type", f"{authored!r} contradicts the topology ({stage})")

@@ -1,0 +1,138 @@
+"""The one place that turns configuration into engines, placement and traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aisimulate.config.aic import aic_config
+from aisimulate.config.engine import role_capacity_is_explicit
+from aisimulate.config.spec import Aggregated
+from aisimulate.config.timing import FixedTiming as FixedTimingConfig
+from aisimulate.core.errors import UnsupportedError
+from aisimulate.core.units import clock_ns
+from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.params import RankParams
+from aisimulate.engine.worker import RankWorker
+from aisimulate.replay.capabilities import require_supported
+from aisimulate.replay.capacity import aic_engine_key, materialize_capacity
+from aisimulate.replay.fleet import Fleet
+from aisimulate.replay.outcome import Sla
+from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
+from aisimulate.router.round_robin import RoundRobin
+from aisimulate.timing import FixedTiming, PolynomialTiming
+from aisimulate.timing.aic.surface import AicTiming
+from aisimulate.workload.driver import SessionDriver
+
+if TYPE_CHECKING:
+    from aisimulate.config.aic import AicConfig
+    from aisimulate.config.engine import RoleConfig
+    from aisimulate.config.payload import Execution
+    from aisimulate.config.rank import RankConfig
+    from aisimulate.core.protocols import PassTimer, TimingModel
+    from aisimulate.core.traffic import Workload
+    from aisimulate.replay.fleet import Worker
+
+
+@dataclass(slots=True)
+class BuiltReplay:
+    """Everything wired up and ready to run. `provenance` tells where times and capacity come from."""
+
+    fleet: Fleet
+    workers: list[Worker]
+    driver: SessionDriver
+    dp_size: int
+    gpus_per_worker: int
+    sla: Sla
+    record_per_request: bool
+    provenance: dict[str, object] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def build_replay(execution: Execution) -> BuiltReplay:
+    """Wire up the replay that a payload describes.
+
+    Raises `InputError` (`UnsupportedError` for what this version cannot simulate) or `TimingError`.
+    """
+    spec = execution.spec
+    require_supported(spec, execution.traffic)
+    if not isinstance(spec.topology, Aggregated):
+        raise UnsupportedError("spec.topology.kind: 'disaggregated' is not supported yet")
+    role = spec.engine.role(None)
+    aic = aic_config(role.rank)
+    explicit = role_capacity_is_explicit(execution.engine, None)
+    rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
+    replicas = spec.topology.workers.initial_workers
+    workload = _workload(execution, rank, role, replicas)
+    timing = _timing(rank, aic)
+    params = rank_params(rank)
+    timer = timing.timer(
+        params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
+    )
+    workers = build_workers(params, timer, role.dp_size, replicas)
+    driver = SessionDriver(workload, rank.block_size)
+    placement = RoundRobin(range(replicas), role.dp_size)
+    limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
+    return BuiltReplay(
+        fleet=Fleet(workers, driver, placement, limit_ns),
+        workers=workers,
+        driver=driver,
+        dp_size=role.dp_size,
+        gpus_per_worker=role.gpus_per_worker,
+        sla=Sla(**spec.sla.model_dump()),
+        record_per_request=spec.record_per_request,
+        provenance=_provenance(rank, timing, capacity_is_estimated=aic is not None and not explicit),
+        notes=[*execution.notes, *workload.notes],
+    )
+
+
+def rank_params(rank: RankConfig) -> RankParams:
+    """Take from the configuration what the scheduler of a rank needs."""
+    return RankParams(
+        num_gpu_blocks=rank.num_gpu_blocks,
+        block_size=rank.block_size,
+        max_num_seqs=rank.max_num_seqs,
+        max_num_batched_tokens=rank.max_num_batched_tokens,
+        max_model_len=rank.max_model_len,
+        enable_prefix_caching=rank.enable_prefix_caching,
+        enable_chunked_prefill=rank.enable_chunked_prefill,
+        preemption_mode=rank.preemption_mode,
+    )
+
+
+def build_workers(params: RankParams, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
+    """Make equal workers of `dp_size` ranks each."""
+    if dp_size == 1:
+        return [RankWorker(params, timer) for _ in range(replicas)]
+    return [GroupWorker(params, timer, dp_size) for _ in range(replicas)]
+
+
+def _workload(execution: Execution, rank: RankConfig, role: RoleConfig, replicas: int) -> Workload:
+    spec, traffic = execution.spec, execution.traffic
+    if traffic is None:
+        return inline_workload(spec)
+    concurrency = resolve_kv_capacity(traffic, rank, role.dp_size, replicas)
+    if concurrency is not None:
+        traffic = traffic.model_copy(update={"concurrency": concurrency})
+    return build_workload(traffic, rank.block_size, spec.max_in_flight)
+
+
+def _timing(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
+    if aic is not None:
+        return AicTiming(aic_engine_key(aic), aic.nextn)
+    if isinstance(rank.timing_model, FixedTimingConfig):
+        return FixedTiming(rank.timing_model.prefill_ms, rank.timing_model.decode_ms)
+    return PolynomialTiming()
+
+
+def _provenance(rank: RankConfig, timing: TimingModel, capacity_is_estimated: bool) -> dict[str, object]:
+    provenance: dict[str, object] = {
+        "timing": rank.timing_model.type,
+        "num_gpu_blocks": rank.num_gpu_blocks,
+        "num_gpu_blocks_source": "estimated" if capacity_is_estimated else "given",
+    }
+    if isinstance(timing, AicTiming):
+        provenance["timing"] = "aic"
+        provenance["backend_version"] = timing.blob.literal
+        provenance["advisories"] = list(timing.blob.advisories)
+    return provenance

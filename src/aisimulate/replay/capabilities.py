@@ -1,0 +1,117 @@
+"""What this version can simulate. Spica reads the same declaration, so nothing is priced by wrong rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aisimulate.config.messages import quoted, show
+from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.workload.formats import SUPPORTED_FORMATS
+
+if TYPE_CHECKING:
+    from aisimulate.config.rank import RankConfig
+    from aisimulate.config.spec import ReplaySpec
+    from aisimulate.config.traffic import RuntimeTraffic
+
+_LATER_PLACEMENTS = frozenset({"kv_router"})
+_LATER_SCALINGS = frozenset({"planner"})
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """A set of choices that Replay simulates, by the names of the payload.
+
+    `tiers`: KV cache tiers behind the GPU (`native_host_offload`, `g3_offload`), and `state_cache`.
+    `speculation`: draft tokens (`aic_nextn`). `prefill_intervals`: prefill spacing other than the default.
+    `kv_events`: emission of cache events.
+    """
+
+    backends: frozenset[str]
+    topologies: frozenset[str]
+    placements: frozenset[str]
+    scalings: frozenset[str]
+    trace_formats: frozenset[str]
+    tiers: frozenset[str] = frozenset()
+    speculation: bool = False
+    prefill_intervals: bool = False
+    kv_events: bool = False
+
+
+CURRENT = Capabilities(
+    backends=frozenset({"vllm"}),
+    topologies=frozenset({"aggregated"}),
+    placements=frozenset({"round_robin"}),
+    scalings=frozenset({"none"}),
+    trace_formats=frozenset(SUPPORTED_FORMATS),
+)
+"""What this version simulates."""
+
+
+def require_supported(
+    spec: ReplaySpec, traffic: RuntimeTraffic | None = None, capabilities: Capabilities = CURRENT
+) -> None:
+    """Refuse what cannot be simulated.
+
+    Raises `UnsupportedError` (path, choice, supported choices) for a choice that a later version brings,
+    `InputError` for a provider nobody knows or settings that a provider does not take.
+    """
+    _require("spec.topology.kind", "topology", spec.topology.kind, capabilities.topologies)
+    _require_placement(spec, capabilities.placements)
+    _require_scaling(spec, capabilities.scalings)
+    for path, rank in _ranks(spec):
+        _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
+        _require_rank_features(path, rank, capabilities)
+    if traffic is not None and traffic.source_type == "trace":
+        _require("traffic.trace_format", "trace format", traffic.format, capabilities.trace_formats)
+
+
+def _require(path: str, what: str, choice: str, supported: frozenset[str]) -> None:
+    if choice not in supported:
+        names = ", ".join(sorted(supported))
+        raise UnsupportedError(f"{path}: {what} {choice!r} is not supported yet (supported: {names})")
+
+
+def _require_placement(spec: ReplaySpec, supported: frozenset[str]) -> None:
+    path, adapter = "spec.adapters.placement", spec.adapters.placement
+    if adapter.provider not in supported | _LATER_PLACEMENTS:
+        got = quoted(adapter.provider)
+        raise InputError(f"{path}.provider: engine composition requires round_robin placement, got {got}")
+    _require(f"{path}.provider", "placement", adapter.provider, supported)
+    if adapter.provider == "round_robin" and adapter.config not in (None, {}):
+        raise InputError(f"{path}.config: {show(adapter.config)} has no effect: round_robin has no settings")
+
+
+def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:
+    path, adapter = "spec.adapters.scaling", spec.adapters.scaling
+    if adapter.provider not in supported | _LATER_SCALINGS:
+        got = quoted(adapter.provider)
+        raise InputError(f"{path}.provider: engine composition does not provide scaling, got {got}")
+    _require(f"{path}.provider", "scaling", adapter.provider, supported)
+    if adapter.provider == "none" and adapter.config not in (None, {}):
+        raise InputError(f"{path}.config: {show(adapter.config)} has no effect without scaling")
+
+
+def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:
+    for stage in spec.stages:
+        yield spec.engine.rank_path(stage), spec.engine.role(stage).rank
+
+
+_RANK_FEATURES: tuple[tuple[str, object, Callable[[Capabilities], bool]], ...] = (
+    ("aic_nextn", None, lambda capabilities: capabilities.speculation),
+    ("prefill_schedule_interval", 1, lambda capabilities: capabilities.prefill_intervals),
+    ("prefill_decode_interval", 0, lambda capabilities: capabilities.prefill_intervals),
+    ("emit_kv_events", False, lambda capabilities: capabilities.kv_events),
+    ("native_host_offload", None, lambda capabilities: "native_host_offload" in capabilities.tiers),
+    ("g3_offload", None, lambda capabilities: "g3_offload" in capabilities.tiers),
+    ("state_cache", None, lambda capabilities: "state_cache" in capabilities.tiers),
+)
+
+
+def _require_rank_features(path: str, rank: RankConfig, capabilities: Capabilities) -> None:
+    for name, off, supports in _RANK_FEATURES:
+        value = getattr(rank, name)
+        if value != off and not supports(capabilities):
+            shown = show(value) if isinstance(value, bool | int) else "a value"
+            raise UnsupportedError(f"{path}.{name}: {shown} is not supported yet (supported: {show(off)})")

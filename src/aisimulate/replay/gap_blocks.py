@@ -1,0 +1,126 @@
+"""Expansion of gap logs block by block: the millions of gaps of a long trace are never held at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aisimulate.engine.sequence import COMPLETED
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.gap_log import GapLog
+    from aisimulate.replay.weighted import Block, Ints, Pairs
+
+# Gaps priced at once: few enough that the temporaries stay in the cache and are recycled by the allocator.
+BLOCK_PASSES = 1 << 14
+
+
+def gap_blocks(logs: Sequence[GapLog]) -> list[Block]:
+    """Blocks of the gaps (ns) of all requests that completed, each of about `BLOCK_PASSES` and none empty.
+
+    Gaps that are taken back are there with a negative weight. A block holds runs of similar duration, so a
+    reader who looks for particular gaps needs few blocks.
+    """
+    return [*_point_blocks(logs), *_series_blocks(logs), *_run_blocks(logs)]
+
+
+@dataclass(slots=True, frozen=True)
+class Points:
+    """Gaps that are there already."""
+
+    gaps: Ints
+    weights: Ints
+
+    def pairs(self) -> Pairs:
+        """Give the gaps and their weights."""
+        return self.gaps, self.weights
+
+
+@dataclass(slots=True, frozen=True)
+class _Series:
+    """Consecutive passes, as in `GapLog.series`."""
+
+    rows: list[tuple[array[int], int]]
+
+    def pairs(self) -> Pairs:
+        gaps = np.frombuffer(b"".join(durations for durations, _ in self.rows), dtype=np.int64)
+        weights = np.array([weight for _, weight in self.rows], dtype=np.int64)
+        return gaps, np.repeat(weights, [len(durations) for durations, _ in self.rows])
+
+
+@dataclass(slots=True, frozen=True)
+class _Runs:
+    """Runs of decode passes of one timer; the columns are those of `GapLog.runs`."""
+
+    timer: PassTimer
+    batches: Ints
+    contexts: Ints
+    passes: Ints
+    weights: Ints
+
+    def pairs(self) -> Pairs:
+        gaps = self.timer.expand_ns(self.batches, self.contexts, self.passes)
+        return gaps, np.repeat(self.weights, self.passes)
+
+    def by_duration(self) -> _Runs:
+        """Order the runs by the duration of their first pass."""
+        firsts_ns = self.timer.expand_ns(self.batches, self.contexts, np.ones_like(self.passes))
+        order = np.argsort(firsts_ns, kind="stable")
+        columns = (self.batches, self.contexts, self.passes, self.weights)
+        return _Runs(self.timer, *(column[order] for column in columns))
+
+    def blocks(self, size: int) -> Iterator[_Runs]:
+        """Cut into parts of `size` passes (the last may be shorter), inside a run where need be."""
+        ends = np.cumsum(self.passes)
+        starts = ends - self.passes
+        for low in range(0, int(ends[-1]), size):
+            high = low + size
+            part = slice(np.searchsorted(ends, low, side="right"), np.searchsorted(starts, high, side="left"))
+            skipped = np.maximum(low - starts[part], 0)
+            passes = np.minimum(ends[part], high) - starts[part] - skipped
+            batches = self.batches[part]
+            yield _Runs(
+                self.timer, batches, self.contexts[part] + skipped * batches, passes, self.weights[part]
+            )
+
+
+def _table(rows: Iterable[tuple[int, ...]], width: int) -> Ints:
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, width)
+
+
+def _point_blocks(logs: Sequence[GapLog]) -> Iterator[Points]:
+    passes = _table(chain.from_iterable(log.passes for log in logs), 2)
+    singles = _table(
+        ((gap_ns, 1) for log in logs for gap_ns, sequence in log.singles if sequence.status == COMPLETED), 2
+    )
+    gaps, weights = np.concatenate((passes, singles)).T
+    for low in range(0, len(gaps), BLOCK_PASSES):
+        yield Points(gaps[low : low + BLOCK_PASSES].copy(), weights[low : low + BLOCK_PASSES].copy())
+
+
+def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
+    rows = [row for log in logs for row in log.series if row[0]]
+    rows.sort(key=lambda row: row[0][0])
+    start = passes = 0
+    for stop, (durations, _) in enumerate(rows, start=1):
+        passes += len(durations)
+        if passes >= BLOCK_PASSES or stop == len(rows):
+            yield _Series(rows[start:stop])
+            start, passes = stop, 0
+
+
+def _run_blocks(logs: Sequence[GapLog]) -> Iterator[_Runs]:
+    rows: dict[int, tuple[PassTimer, list[tuple[int, int, int, int]]]] = {}
+    for log in logs:
+        rows.setdefault(id(log.timer), (log.timer, []))[1].extend(log.runs)
+    for timer, runs in rows.values():
+        if runs:
+            columns = np.ascontiguousarray(_table(runs, 4).T)
+            yield from _Runs(timer, *columns).by_duration().blocks(BLOCK_PASSES)

@@ -1,0 +1,134 @@
+"""Statistics of every inter-token gap of a replay: pooled ITL and per-user token rate (spec 02 section 8)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aisimulate.core.units import NS_PER_MS, NS_PER_S
+from aisimulate.replay.gap_blocks import Points, gap_blocks
+from aisimulate.replay.statistics import EMPTY, PERCENTILES, Summary, percentile_rank
+from aisimulate.replay.weighted import RankedBlocks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisimulate.engine.gap_log import GapLog
+    from aisimulate.replay.weighted import Block, Floats, Ints
+
+
+@dataclass(slots=True, frozen=True)
+class GapSummary:
+    """`count` gaps, `total_ns` altogether: their statistics in ms, those of 1000 / gap in tokens per s."""
+
+    count: int = 0
+    total_ns: int = 0
+    itl_ms: Summary = EMPTY
+    rate_tok_s: Summary = EMPTY
+
+
+def summarize_gaps(logs: Sequence[GapLog]) -> GapSummary:
+    """Pool the gaps of all requests that completed; gaps of 0 ns have no rate and are left out of it."""
+    blocks = gap_blocks(logs)
+    return _Pool(blocks).summary() if blocks else GapSummary()
+
+
+class _Pool:
+    """Count, sum and moments of all gaps, taken in one sweep over the blocks."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.count = 0
+        self.zeros = 0
+        self.total_ns = 0
+        self.ranked = RankedBlocks()
+        middle, _ = blocks[len(blocks) // 2].pairs()
+        origin_ns = max(1, int(middle.sum()) // len(middle))
+        self.gap_moments = _Moments(origin_ns)
+        self.rate_moments = _Moments(NS_PER_S / origin_ns)
+        for block in blocks:
+            self._add(block)
+
+    def _add(self, block: Block) -> None:
+        gaps, weights = block.pairs()
+        low, high = int(gaps.min()), int(gaps.max())
+        if low == high:  # usual with fixed timing: nothing to look up again
+            gaps, weights = gaps[:1].copy(), weights.sum(keepdims=True)
+            block = Points(gaps, weights)
+        self.ranked.add(block, gaps, weights)
+        self.count += int(weights.sum())
+        self.total_ns += exact_dot(gaps, weights)
+        values, factors = gaps.astype(np.float64), weights.astype(np.float64)
+        self.gap_moments.add(values, factors)
+        if low == 0:
+            self.zeros += int(weights[gaps == 0].sum())
+            values, factors = values[gaps > 0], factors[gaps > 0]
+        self.rate_moments.add(NS_PER_S / values, factors)
+
+    def summary(self) -> GapSummary:
+        if self.count <= 0:
+            return GapSummary()
+        gap_ranks = _summary_ranks(self.count)
+        # Rates sort the other way round; zero gaps, which have none, come first among the gaps.
+        rate_ranks = [self.count - 1 - rank for rank in _summary_ranks(self.count - self.zeros)]
+        gap_at = self.ranked.at(gap_ranks + rate_ranks)
+        mean_ms = self.total_ns / (self.count * NS_PER_MS)
+        std_ms = self.gap_moments.std(self.count) / NS_PER_MS
+        itl_ms = Summary._make((mean_ms, *(gap_at[rank] / NS_PER_MS for rank in gap_ranks), std_ms))
+        return GapSummary(
+            self.count, self.total_ns, itl_ms, self._rates([gap_at[rank] for rank in rate_ranks])
+        )
+
+    def _rates(self, gaps_ns: list[int]) -> Summary:
+        count = self.count - self.zeros
+        if count <= 0:
+            return EMPTY
+        low, high, *percentiles = (NS_PER_S / gap for gap in gaps_ns)
+        mean = min(max(self.rate_moments.mean(count), low), high)
+        return Summary._make((mean, low, high, *percentiles, self.rate_moments.std(count)))
+
+
+class _Moments:
+    """Weighted sums of deviations from a typical value.
+
+    They lose no digits to cancellation, and are exactly 0 when all values are the typical one. What negative
+    weights take back is gone up to the rounding of the terms.
+    """
+
+    __slots__ = ("_origin", "_sum", "_sum_of_squares")
+
+    def __init__(self, origin: float) -> None:
+        self._origin = origin
+        self._sum = 0.0
+        self._sum_of_squares = 0.0
+
+    def add(self, values: Floats, weights: Floats) -> None:
+        deviations = values - self._origin
+        weighted = deviations * weights
+        self._sum += float(weighted.sum())
+        weighted *= deviations
+        self._sum_of_squares += float(weighted.sum())
+
+    def mean(self, count: int) -> float:
+        return self._origin + self._sum / count
+
+    def std(self, count: int) -> float:
+        shift = self._sum / count
+        return math.sqrt(max(0.0, self._sum_of_squares / count - shift * shift))
+
+
+def _summary_ranks(count: int) -> list[int]:
+    """Ranks of minimum, maximum and percentiles, in the order of `Summary`; none when `count` is 0."""
+    if count <= 0:
+        return []
+    return [0, count - 1, *(percentile_rank(count, percent) for percent in PERCENTILES)]
+
+
+def exact_dot(numbers: Ints, weights: Ints) -> int:
+    """Sum of numbers * weights, not subject to overflow."""
+    largest = len(numbers) * int(np.abs(numbers).max()) * int(np.abs(weights).max())
+    if largest < 2**63:
+        return int((numbers * weights).sum())
+    return sum(number * weight for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True))

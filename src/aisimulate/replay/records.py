@@ -1,0 +1,158 @@
+"""Per-request records of the report (spec 02 section 8). Times in ms from the start of the replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.units import NS_PER_MS, to_ms
+from aisimulate.engine.sequence import REJECTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.engine.sequence import Sequence
+
+Record = dict[str, Any]
+
+# Stages of disaggregated serving and router queueing: part of the record, empty in an aggregated pool.
+_NO_HANDOFF: Record = dict.fromkeys(
+    (
+        "prefill_admit_ms",
+        "source_held_ms",
+        "destination_reserved_ms",
+        "destination_activated_ms",
+        "decode_admit_ms",
+        "source_released_ms",
+        "decode_reused_input_tokens",
+        "prefill_route_overlap_tokens",
+        "decode_route_overlap_tokens",
+    )
+)
+_NO_OVERLAP: Record = dict.fromkeys(
+    (
+        "selected_overlap_blocks",
+        "best_available_overlap_blocks",
+        "overlap_regret_blocks",
+        "placement_replica_id",
+    )
+)
+
+
+def build_records(sequences: Iterable[Sequence], dp_size: int) -> list[Record]:
+    """Records of the requests that ended, ordered by request id (none first), arrival, dispatch order."""
+    ended = [sequence for sequence in sequences if sequence.status is not None]
+    return [_record(sequence, dp_size) for sequence in sorted(ended, key=_order)]
+
+
+def reused_tokens(sequence: Sequence) -> int:
+    """Most prompt and generated tokens found in the cache by any admission; may exceed the prompt."""
+    return max((reused for _, reused in sequence.admissions), default=0)
+
+
+def mean_gap_ms(sequence: Sequence) -> float | None:
+    """TPOT: mean time between the tokens of one request; None with fewer than two tokens."""
+    if sequence.first_token_ns is None or sequence.last_token_ns is None or sequence.emitted_tokens < 2:
+        return None
+    elapsed_ns = sequence.last_token_ns - sequence.first_token_ns
+    return elapsed_ns / ((sequence.emitted_tokens - 1) * NS_PER_MS)
+
+
+def _order(sequence: Sequence) -> tuple[bool, str, float, int]:
+    request_id = sequence.turn.request_id
+    return request_id is not None, request_id or "", sequence.arrival_ms, sequence.ordinal
+
+
+def _record(sequence: Sequence, dp_size: int) -> Record:
+    scheduler = sequence.worker * dp_size + sequence.rank
+    return {
+        **_identity(sequence),
+        **_times(sequence),
+        "input_length": sequence.input_tokens,
+        "requested_output_length": sequence.output_tokens,
+        "output_length": sequence.emitted_tokens,
+        "reused_input_tokens": reused_tokens(sequence),
+        "prefill_worker_idx": None,
+        "decode_worker_idx": scheduler,
+        **_NO_HANDOFF,
+        "routing_history": [_placement(sequence, scheduler)],
+        **_admissions(sequence),
+        **_outcome(sequence),
+    }
+
+
+def _identity(sequence: Sequence) -> Record:
+    """Names from the traffic; those that were not authored are left out, as is empty metadata."""
+    turn = sequence.turn
+    record: Record = {} if turn.request_id is None else {"request_id": turn.request_id}
+    record["session_id"] = sequence.session.session_id
+    record["turn_index"] = sequence.turn_index
+    if turn.metadata is not None:
+        record["metadata"] = turn.metadata
+    record["uuid"] = str(sequence.ordinal + 1)
+    return record
+
+
+def _times(sequence: Sequence) -> Record:
+    """Instants on the clock, but the arrival as authored; latencies are differences on the clock."""
+    arrival, first, last = sequence.arrival_ns, sequence.first_token_ns, sequence.last_token_ns
+    return {
+        "arrival_time_ms": sequence.arrival_ms,
+        "dispatched_at_ms": None,
+        "first_admit_ms": to_ms(sequence.admissions[0][0]) if sequence.admissions else None,
+        "terminal_time_ms": _instant(sequence.terminal_ns),
+        "first_token_ms": _instant(first),
+        "last_token_ms": _instant(last),
+        "ttft_ms": _elapsed(arrival, first),
+        "ttst_ms": _elapsed(first, sequence.second_token_ns),
+        "e2e_latency_ms": _elapsed(arrival, last),
+        "itl_ms": mean_gap_ms(sequence),
+    }
+
+
+def _placement(sequence: Sequence, scheduler: int) -> Record:
+    return {
+        "pool": "agg",
+        "outcome": "immediate",
+        "queue_entered_at_ms": None,
+        "released_at_ms": None,
+        "queue_wait_ms": 0.0,
+        "logical_worker_id": sequence.worker,
+        "scheduler_id": scheduler,
+        "dp_rank": sequence.rank,
+        "reported_overlap_tokens": 0,
+        **_NO_OVERLAP,
+    }
+
+
+def _admissions(sequence: Sequence) -> Record:
+    history = [
+        {
+            "admission_ordinal": ordinal,
+            "pool_admission_ordinal": ordinal,
+            "pool": "agg",
+            "at_ms": to_ms(at_ns),
+            "reused_input_tokens": reused,
+            "is_readmission": ordinal > 0,
+        }
+        for ordinal, (at_ns, reused) in enumerate(sequence.admissions)
+    ]
+    return {
+        "admission_history": history,
+        "admission_count": len(history),
+        "readmission_count": max(0, len(history) - 1),
+        "pressure_record_ordinals": [],
+    }
+
+
+def _outcome(sequence: Sequence) -> Record:
+    if sequence.status == REJECTED:
+        return {"terminal_status": REJECTED, "reason": sequence.reason}
+    return {"terminal_status": sequence.status}
+
+
+def _instant(ns: int | None) -> float | None:
+    return None if ns is None else to_ms(ns)
+
+
+def _elapsed(start_ns: int | None, end_ns: int | None) -> float | None:
+    return None if start_ns is None or end_ns is None else to_ms(max(0, end_ns - start_ns))

@@ -1,0 +1,195 @@
+"""The flat report of a replay: every metric of spec 02 section 8, and the records of its requests.
+
+Only *counted* requests (admitted at least once and completed) enter the metrics; `num_requests` and the
+counts of rejected and unfinished requests are the exceptions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aisimulate.core.units import NS_PER_MS, NS_PER_S, to_ms
+from aisimulate.engine.sequence import COMPLETED, REJECTED
+from aisimulate.replay.gaps import summarize_gaps
+from aisimulate.replay.records import build_records, reused_tokens
+from aisimulate.replay.statistics import summarize
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy.typing as npt
+
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.outcome import ReplayOutcome, Sla
+    from aisimulate.replay.statistics import Summary
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+
+Report = dict[str, Any]
+
+# Rates divide by at least this, so a replay that took no time has finite ones.
+_MIN_DURATION_S = 1e-9
+
+
+def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
+    """Compute the report of a finished replay as plain JSON values in a fixed order of keys.
+
+    All numbers are finite; the statistics of an empty sample are 0.0. `goodput_*` keys are present when an
+    SLA is set, `per_request` when asked for and at least one request ended. Our own additions to the
+    reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode.
+    """
+    counted = [s for s in outcome.sequences if s.status == COMPLETED and s.admissions]
+    latencies = _latencies(counted)
+    duration_ns = max((s.terminal_ns or 0 for s in counted), default=0)
+    duration_s = max(duration_ns / NS_PER_S, _MIN_DURATION_S)
+    report = _request_counts(outcome.sequences, counted)
+    report["duration_ms"] = to_ms(duration_ns)
+    report.update(_throughput(counted, duration_s, outcome.wall_ns))
+    report.update(_resources(outcome))
+    if outcome.sla.is_set:
+        report.update(_goodput(counted, latencies, outcome.sla, duration_s))
+    report.update(_prefix_reuse(counted))
+    report.update(_latency_statistics(outcome, latencies))
+    report["timing_mode"] = "additive"
+    records = build_records(outcome.sequences, outcome.dp_size) if record_per_request else []
+    if records:
+        report["per_request"] = records
+    return report
+
+
+@dataclass(slots=True, frozen=True)
+class _Latencies:
+    """Latencies of the counted requests with at least one token, in ms, in dispatch order.
+
+    `several` marks those with two tokens or more; `ttst` and `tpot` have one entry for each of them.
+    """
+
+    output_tokens: npt.NDArray[np.int64]
+    several: npt.NDArray[np.bool_]
+    ttft: Floats
+    ttst: Floats
+    tpot: Floats
+    e2e: Floats
+
+
+def _latencies(counted: list[Sequence]) -> _Latencies:
+    with_tokens = [s for s in counted if s.emitted_tokens]
+    output_tokens = _ints([s.emitted_tokens for s in with_tokens])
+    arrival = _ints([s.arrival_ns for s in with_tokens])
+    first = _ints([s.first_token_ns for s in with_tokens])
+    last = _ints([s.last_token_ns for s in with_tokens])
+    several = output_tokens > 1
+    second = _ints([s.second_token_ns for s in with_tokens if s.emitted_tokens > 1])
+    return _Latencies(
+        output_tokens,
+        several,
+        np.maximum(first - arrival, 0) / NS_PER_MS,
+        np.maximum(second - first[several], 0) / NS_PER_MS,
+        (last - first)[several] / ((output_tokens[several] - 1) * NS_PER_MS),
+        np.maximum(last - arrival, 0) / NS_PER_MS,
+    )
+
+
+def _ints(values: list[int] | list[int | None]) -> npt.NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def _request_counts(sequences: list[Sequence], counted: list[Sequence]) -> Report:
+    reasons = Counter(s.reason or "unspecified" for s in sequences if s.status == REJECTED)
+    return {
+        "num_requests": len(sequences),
+        "completed_requests": len(counted),
+        "rejected_requests": reasons.total(),
+        "unfinished_requests": sum(s.status is None for s in sequences),
+        "rejection_reasons": dict(sorted(reasons.items())),
+    }
+
+
+def _throughput(counted: list[Sequence], duration_s: float, wall_ns: int) -> Report:
+    """Rates over virtual time, then over the real time that the replay took."""
+    input_tokens = sum([s.input_tokens for s in counted])
+    output_tokens = sum([s.emitted_tokens for s in counted])
+    processed = input_tokens + output_tokens
+    wall_s = wall_ns / NS_PER_S
+    return {
+        "total_input_tokens": input_tokens,
+        "total_output_tokens": output_tokens,
+        "request_throughput_rps": len(counted) / duration_s,
+        "input_throughput_tok_s": input_tokens / duration_s,
+        "output_throughput_tok_s": output_tokens / duration_s,
+        "total_throughput_tok_s": processed / duration_s,
+        "wall_time_ms": to_ms(wall_ns),
+        "processed_tokens": processed,
+        "processed_tokens_per_s": processed / wall_s if wall_s > 0 else 0.0,
+        "processed_output_tokens_per_s": output_tokens / wall_s if wall_s > 0 else 0.0,
+    }
+
+
+def _resources(outcome: ReplayOutcome) -> Report:
+    """Provisioned time up to the last event; an aggregated pool is reported in the decode columns."""
+    worker_s = outcome.workers * outcome.end_ns / NS_PER_S
+    return {
+        "prefill_worker_seconds": 0.0,
+        "decode_worker_seconds": worker_s,
+        "prefill_gpus_per_worker": 0,
+        "decode_gpus_per_worker": outcome.gpus_per_worker,
+        "gpu_hours": worker_s * outcome.gpus_per_worker / 3600.0,
+    }
+
+
+def _goodput(counted: list[Sequence], latencies: _Latencies, sla: Sla, duration_s: float) -> Report:
+    good = np.ones(len(latencies.ttft), dtype=np.bool_)
+    if sla.ttft_ms is not None:
+        good &= latencies.ttft <= sla.ttft_ms
+    if sla.e2e_ms is not None:
+        good &= latencies.e2e <= sla.e2e_ms
+    if sla.itl_ms is not None:
+        good[latencies.several] &= latencies.tpot <= sla.itl_ms
+    requests = int(good.sum()) + _good_without_tokens(counted, sla)
+    return {
+        "goodput_completed_requests": requests,
+        "goodput_request_throughput_rps": requests / duration_s,
+        "goodput_output_throughput_tok_s": int(latencies.output_tokens[good].sum()) / duration_s,
+    }
+
+
+def _good_without_tokens(counted: list[Sequence], sla: Sla) -> int:
+    """Requests for no output can only meet a bound on end to end latency, up to their terminal instant."""
+    if sla.e2e_ms is None or sla.ttft_ms is not None or sla.itl_ms is not None:
+        return 0
+    waits_ns = [(s.terminal_ns or 0) - s.arrival_ns for s in counted if not s.emitted_tokens]
+    return sum(to_ms(wait) <= sla.e2e_ms for wait in waits_ns)
+
+
+def _prefix_reuse(counted: list[Sequence]) -> Report:
+    """Share of prompt tokens found in the cache; a readmission can find generated tokens as well."""
+    input_tokens = max(1, sum([s.input_tokens for s in counted]))
+    first = sum([s.admissions[0][1] for s in counted])
+    gained = sum(reused_tokens(s) - s.admissions[0][1] for s in counted if len(s.admissions) > 1)
+    return {
+        "prefix_cache_reused_ratio": (first + gained) / input_tokens,
+        "first_admission_prefix_cache_reused_ratio": first / input_tokens,
+    }
+
+
+def _latency_statistics(outcome: ReplayOutcome, latencies: _Latencies) -> Report:
+    gaps = summarize_gaps(outcome.gap_logs)
+    return {
+        "num_ttft_samples": len(latencies.ttft),
+        "num_tpot_samples": len(latencies.tpot),
+        "num_e2e_latency_samples": len(latencies.e2e),
+        **_named("ttft_ms", summarize(latencies.ttft)),
+        **_named("ttst_ms", summarize(latencies.ttst)),
+        **_named("tpot_ms", summarize(latencies.tpot)),
+        **_named("itl_ms", gaps.itl_ms),
+        **_named("e2e_latency_ms", summarize(latencies.e2e)),
+        **_named("output_token_throughput_per_user", gaps.rate_tok_s),
+    }
+
+
+def _named(metric: str, summary: Summary) -> Report:
+    return {f"{statistic}_{metric}": value for statistic, value in summary._asdict().items()}

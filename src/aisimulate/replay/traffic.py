@@ -1,0 +1,235 @@
+"""From the traffic half of a payload to the workload of one replay (spec 02 section 1.5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aisimulate.config.base import COUNT_MAX, U32_MAX, FieldError
+from aisimulate.config.traffic import DEFAULT_ARRIVAL_SEED, DEFAULT_TRACE_BLOCK_TOKENS
+from aisimulate.config.traffic_rules import check_kv_ratio
+from aisimulate.core.errors import InputError
+from aisimulate.core.traffic import Session, Workload
+from aisimulate.core.units import round_half_away
+from aisimulate.workload.formats import load_trace
+from aisimulate.workload.inline import CONTENT_BLOCK_TOKENS, InlineRequest, inline_sessions
+from aisimulate.workload.sessions import normalise_starts, speed_up
+from aisimulate.workload.synthetic import (
+    Arrivals,
+    Burst,
+    ConstantRate,
+    Poisson,
+    sharing_notes,
+    synthetic_sessions,
+)
+
+if TYPE_CHECKING:
+    from aisimulate.config.rank import RankConfig
+    from aisimulate.config.spec import ReplayRequest, ReplaySpec
+    from aisimulate.config.traffic import RuntimeTraffic
+
+_CONTENT_SEED = 0
+
+# A trace file as it was when it was read: path, mtime in ns, size in bytes.
+_File = tuple[Path, int, int]
+
+
+def build_workload(
+    traffic: RuntimeTraffic, engine_block_tokens: int, max_in_flight: int | None = None
+) -> Workload:
+    """Load or draw the traffic of one replay.
+
+    `engine_block_tokens` is the KV block size of the (prefill) rank. `max_in_flight` is the spec's cap; it
+    holds where the traffic has none. A KV load must be resolved into `traffic.concurrency` before.
+    Raises `InputError`, one line with file and line or field.
+    """
+    if engine_block_tokens < 1:
+        raise InputError(f"engine block size must be positive, got {engine_block_tokens}")
+    if traffic.source_type == "trace":
+        return _trace_workload(traffic, max_in_flight)
+    return _synthetic_workload(traffic, engine_block_tokens, max_in_flight)
+
+
+def inline_workload(spec: ReplaySpec) -> Workload:
+    """Turn the requests authored in the spec into a workload, closed loop when `max_in_flight` is set."""
+    dp_size = min(spec.engine.role(stage).dp_size for stage in spec.stages)
+    try:
+        sessions = inline_sessions([_inline_request(request) for request in spec.requests], dp_size)
+    except InputError as error:
+        raise InputError(f"spec.{error}") from None
+    return Workload(sessions, CONTENT_BLOCK_TOKENS, concurrency=spec.max_in_flight)
+
+
+def resolve_kv_capacity(traffic: RuntimeTraffic, rank: RankConfig, dp_size: int, replicas: int) -> int | None:
+    """Concurrency that fills a share of the KV capacity, or None for another load.
+
+    A request counts as its prompt and half of its output. `rank` is the aggregated or decode rank with
+    its capacity filled in; `replicas` the workers of that pool. Raises `InputError` when not even one
+    request fits.
+    """
+    if traffic.source_type == "trace" or traffic.load != "kv_capacity_fraction":
+        return None
+    ratio = _kv_ratio(traffic)
+    if traffic.isl is None or traffic.osl is None:
+        raise InputError("traffic.isl: KV load requires isl and osl")
+    expected_tokens = traffic.isl + traffic.osl // 2
+    total_tokens = rank.num_gpu_blocks * rank.block_size * dp_size * replicas
+    if total_tokens > COUNT_MAX:
+        raise InputError(f"aggregate KV capacity overflow: {total_tokens} tokens")
+    capacity = total_tokens // expected_tokens
+    if capacity < 1:
+        raise InputError(
+            f"candidate KV capacity cannot hold one request: {total_tokens} tokens, {expected_tokens} needed"
+        )
+    return max(1, _whole("traffic.kv_load_ratio", math.floor, ratio * capacity))
+
+
+def session_count(traffic: RuntimeTraffic) -> int:
+    """Sessions of a synthetic load: `request_count`, or the relative stop times the load.
+
+    The load is the cap, else the request rate, else 1000 / interval; the product is rounded half away from
+    zero, and is at least 1. Raises `InputError` when neither is given.
+    """
+    if traffic.request_count is not None:
+        return traffic.request_count
+    if traffic.num_request_ratio is None:
+        raise InputError(
+            "traffic.request_count: synthetic traffic requires request_count or num_request_ratio"
+        )
+    load: float | None = traffic.concurrency
+    if load is None:
+        load = _arrival_rate(traffic)
+    if load is None:
+        raise InputError("traffic.num_request_ratio: relative synthetic stop requires a concrete load")
+    return max(1, _whole("traffic.num_request_ratio", round_half_away, traffic.num_request_ratio * load))
+
+
+def _kv_ratio(traffic: RuntimeTraffic) -> float:
+    try:
+        return check_kv_ratio(traffic.kv_load_ratio)
+    except FieldError as error:
+        raise InputError(f"traffic.{error.field}: {error}") from None
+
+
+def _whole(path: str, rounding: Callable[[float], int], value: float) -> int:
+    if not value <= U32_MAX:
+        raise InputError(f"{path}: gives {value:g}, which is not <= {U32_MAX}")
+    return rounding(value)
+
+
+def _arrival_rate(traffic: RuntimeTraffic) -> float | None:
+    """Requests per second."""
+    if traffic.request_rate is not None:
+        return traffic.request_rate
+    if traffic.arrival_interval_ms is not None:
+        return 1000.0 / traffic.arrival_interval_ms
+    return None
+
+
+# Traces -----------------------------------------------------------------------------------------------
+
+
+def _trace_workload(traffic: RuntimeTraffic, max_in_flight: int | None) -> Workload:
+    block_tokens = traffic.trace_block_size or DEFAULT_TRACE_BLOCK_TOKENS
+    ratio = traffic.arrival_speedup_ratio or 1.0
+    cap = max_in_flight if traffic.replay_concurrency is None else traffic.replay_concurrency
+    sessions = _sessions(traffic, block_tokens, ratio)
+    if cap is not None and ratio != 1.0 and not _has_think_time(sessions):
+        raise InputError(
+            f"traffic.arrival_speedup_ratio: {ratio:g} has no effect with a concurrency cap: "
+            "arrivals are ignored, and no turn of this trace has a delay"
+        )
+    return Workload(sessions, block_tokens, accumulate=traffic.accumulates, concurrency=cap)
+
+
+def _has_think_time(sessions: list[Session]) -> bool:
+    return any(turn.delay_ms > 0 for session in sessions if len(session.turns) > 1 for turn in session.turns)
+
+
+def _sessions(traffic: RuntimeTraffic, block_tokens: int, ratio: float) -> list[Session]:
+    paths = [Path(path) for path in traffic.paths]
+    try:
+        files = tuple(_file(path) for path in paths)
+    except (OSError, ValueError):
+        # The reader says what is wrong with the file.
+        return load_trace(paths, traffic.format, block_tokens)
+    return _timed_sessions(files, traffic.format, block_tokens, ratio)
+
+
+def _file(path: Path) -> _File:
+    status = path.stat()
+    return path.absolute(), status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=4)
+def _timed_sessions(
+    files: tuple[_File, ...], trace_format: str, block_tokens: int, ratio: float
+) -> list[Session]:
+    """Start the trace at 0 ms and compress its time; shared between replays, so never to be changed."""
+    return speed_up(normalise_starts(_loaded_sessions(files, trace_format, block_tokens)), ratio)
+
+
+@lru_cache(maxsize=4)
+def _loaded_sessions(files: tuple[_File, ...], trace_format: str, block_tokens: int) -> list[Session]:
+    return load_trace([path for path, _, _ in files], trace_format, block_tokens)
+
+
+# Synthetic load ---------------------------------------------------------------------------------------
+
+
+def _synthetic_workload(traffic: RuntimeTraffic, block_tokens: int, max_in_flight: int | None) -> Workload:
+    if traffic.load == "kv_capacity_fraction" and traffic.concurrency is None:
+        raise InputError("traffic.kv_load_ratio: the KV load was not resolved into a concurrency")
+    if traffic.isl is None or traffic.osl is None:
+        raise InputError("traffic.isl: synthetic traffic requires isl and osl")
+    cap = max_in_flight if traffic.concurrency is None else traffic.concurrency
+    ratio, groups = traffic.shared_prefix_ratio or 0.0, traffic.num_prefix_groups or 0
+    sessions = synthetic_sessions(
+        isl=traffic.isl,
+        osl=traffic.osl,
+        sessions=session_count(traffic),
+        turns=traffic.turns,
+        shared_prefix_ratio=ratio,
+        num_prefix_groups=groups,
+        inter_turn_delay_ms=traffic.inter_turn_delay_ms or 0.0,
+        arrivals=_arrivals(traffic, cap),
+        block_tokens=block_tokens,
+        content_seed=_CONTENT_SEED,
+        arrival_seed=DEFAULT_ARRIVAL_SEED if traffic.arrival_seed is None else traffic.arrival_seed,
+    )
+    notes = sharing_notes(ratio, groups) + _cap_notes(traffic, cap)
+    return Workload(sessions, block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=notes)
+
+
+def _arrivals(traffic: RuntimeTraffic, cap: int | None) -> Arrivals:
+    """A cap paces the load by itself, whatever the load type (spec 02 section 1.5)."""
+    rate = _arrival_rate(traffic)
+    if cap is not None or traffic.load not in ("poisson", "constant_rate"):
+        return Burst()
+    if rate is None or not math.isfinite(rate):
+        raise InputError(f"traffic.request_rate: {traffic.load} traffic requires a positive rate")
+    return Poisson(rate) if traffic.load == "poisson" else ConstantRate(rate)
+
+
+def _cap_notes(traffic: RuntimeTraffic, cap: int | None) -> list[str]:
+    if cap is None or traffic.load not in ("poisson", "constant_rate"):
+        return []
+    return [f"the concurrency cap {cap} paces the load: load_type {traffic.load!r} has no effect"]
+
+
+def _inline_request(request: ReplayRequest) -> InlineRequest:
+    return InlineRequest(
+        request_id=request.id,
+        arrival_ms=request.arrival_time_ms,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        input_ids=None if request.input_token_ids is None else list(request.input_token_ids),
+        output_ids=None if request.output_token_ids is None else list(request.output_token_ids),
+        dp_rank=request.dp_rank,
+        session_id=request.session_id,
+        turn_index=request.turn_index,
+        metadata=request.metadata,
+    )

@@ -1,0 +1,1 @@
+"""How results look: terminal tables, lines, launch arguments and result files."""

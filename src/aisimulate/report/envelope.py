@@ -1,0 +1,123 @@
+"""A search as one JSON document: same input, same bytes (spec 05 section 14)."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aisimulate import __version__
+from aisimulate.core.errors import InputError
+from aisimulate.spica.dedupe import digest
+from aisimulate.spica.outcome import Status
+
+if TYPE_CHECKING:
+    from aisimulate.spica.loop import BranchReport
+    from aisimulate.spica.outcome import Outcome
+    from aisimulate.spica.search import SearchResult
+    from aisimulate.spica.summary import Tally
+
+FORMAT = "aisimulate.spica.result"
+FORMAT_VERSION = 1
+
+
+def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str, Any]:
+    """Describe a finished or interrupted search: provenance, counts, every attempt, and the ranking.
+
+    `ranking` (or `pareto_front`) refers to `attempts` by id; `top` shortens it. Nothing in it depends on
+    real time.
+    """
+    plan = result.plan
+    config = plan.config.model_dump(mode="json")
+    ids = [f"candidate-{number:06d}" for number in range(1, len(result.outcomes) + 1)]
+    by_candidate = {id(outcome.candidate): name for name, outcome in zip(ids, result.outcomes, strict=True)}
+    view = "pareto_front" if plan.config.goal.is_pareto else "ranking"
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "versions": _versions(),
+        "backend_versions": result.backend_versions,
+        "config": config,
+        "config_sha256": digest(config),
+        "trace_sha256": plan.trace_digest,
+        "seed": plan.config.sweep.random_seed,
+        "status": "interrupted" if result.interrupted else "done",
+        "notes": plan.notes,
+        "branches": [_branch(report, plan.policies) for report in result.branches],
+        "counts": _counts(result.progress.tally),
+        "attempts": [_attempt(name, outcome) for name, outcome in zip(ids, result.outcomes, strict=True)],
+        view: [by_candidate[id(candidate)] for candidate in result.candidates[:top]],
+    }
+
+
+def envelope_text(envelope: dict[str, Any]) -> str:
+    """Write an envelope as JSON: sorted keys, finite numbers only, one final newline."""
+    return json.dumps(envelope, sort_keys=True, allow_nan=False, indent=2) + "\n"
+
+
+def check_writable(path: Path) -> None:
+    """Raise InputError now if `write_file` would fail later, after all the work."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"--output {path}: {folder} is not a directory")
+    if path.is_dir():
+        raise InputError(f"--output {path}: is a directory, expected a file")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--output {path}: {folder} is not writable")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace `path` in one step, so that no reader ever sees half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        scratch.chmod(0o644)
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def _versions() -> dict[str, str]:
+    versions = {"aisimulate": __version__}
+    with suppress(PackageNotFoundError):
+        versions["aiconfigurator-core"] = version("aiconfigurator-core")
+    return versions
+
+
+def _branch(report: BranchReport, policies: dict[str, str]) -> dict[str, Any]:
+    return {
+        "deployment_mode": report.deployment_mode,
+        "sampler": policies[report.deployment_mode],
+        "finite_size": report.finite_size,
+        "rounds": report.rounds,
+        "suggestions": report.attempts,
+        "feasible": report.feasible,
+        "stop_reason": report.stop.value,
+    }
+
+
+def _counts(tally: Tally) -> dict[str, int]:
+    counts = {status.value: tally.count(status) for status in Status}
+    return {**counts, "evaluated": tally.evaluated, "cache_hits": tally.cache_hits}
+
+
+def _attempt(name: str, outcome: Outcome) -> dict[str, Any]:
+    candidate = outcome.candidate
+    return {
+        "id": name,
+        "status": outcome.status.value,
+        "config": outcome.config,
+        "used_gpus": outcome.used_gpus,
+        "score": None if candidate is None else candidate.score,
+        "metrics": None if candidate is None else candidate.metrics,
+        "objectives": None if candidate is None else candidate.objectives,
+        "reason_category": None if outcome.category is None else outcome.category.value,
+        "reason": outcome.reason or None,
+    }

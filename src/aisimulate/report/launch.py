@@ -1,0 +1,52 @@
+"""The engine command lines of a deployment, to start it for real."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.report.shapes import roles, shape_field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def launch_lines(config: Mapping[str, Any]) -> list[str]:
+    """Give one command per role of a vLLM deployment, with its number of replicas; none for others."""
+    if config.get("backend") != "vllm":
+        return []
+    return [f"{_replicas(config, role)}{' '.join(_vllm(config, role))}" for role in roles(config)]
+
+
+def _replicas(config: Mapping[str, Any], role: str) -> str:
+    count = shape_field(config, role, "replicas")
+    return f"# {role}: {count} replica{'' if count == 1 else 's'} of\n"
+
+
+def _vllm(config: Mapping[str, Any], role: str) -> list[str]:
+    arguments = ["vllm serve", str(config["model_name"])]
+    arguments += _vllm_shape(config, role)
+    arguments += [
+        f"--max-num-batched-tokens {config[f'{role}_max_num_batched_tokens']}",
+        f"--max-num-seqs {config[f'{role}_max_num_seqs']}",
+        f"--block-size {config[f'{role}_block_size']}",
+        f"--gpu-memory-utilization {config[f'{role}_gpu_memory_utilization']:g}",
+    ]
+    caching = config[f"{role}_enable_prefix_caching"]
+    arguments.append("--enable-prefix-caching" if caching else "--no-enable-prefix-caching")
+    if config.get("context_length") is not None:
+        arguments.append(f"--max-model-len {config['context_length']}")
+    return arguments
+
+
+def _vllm_shape(config: Mapping[str, Any], role: str) -> list[str]:
+    tp, pp, dp, expert_ranks = (
+        shape_field(config, role, name) for name in ("tp", "pp", "attention_dp", "moe_ep")
+    )
+    arguments = [f"--tensor-parallel-size {tp}"]
+    if pp and pp > 1:
+        arguments.append(f"--pipeline-parallel-size {pp}")
+    if dp > 1:
+        arguments.append(f"--data-parallel-size {dp}")
+    if expert_ranks > 1:
+        arguments.append("--enable-expert-parallel")
+    return arguments

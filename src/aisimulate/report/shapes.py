@@ -1,0 +1,50 @@
+"""Short texts for what a candidate deploys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def roles(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """List the roles of an unrolled sample: agg, or prefill and decode."""
+    return ("agg",) if config.get("deployment_mode") == "agg" else ("prefill", "decode")
+
+
+def shape_field(config: Mapping[str, Any], role: str, name: str) -> Any:  # noqa: ANN401 - a sample value
+    """Read a shape field of a role; samples write agg shapes without a prefix."""
+    return config.get(name if role == "agg" else f"{role}_{name}")
+
+
+def shape_text(config: Mapping[str, Any]) -> str:
+    """Name the worker shapes, for example `TP4` or `DEP8 | TEP4` (prefill | decode)."""
+    return " | ".join(_worker(config, role) for role in roles(config))
+
+
+def replicas_text(config: Mapping[str, Any]) -> str:
+    """Give the number of workers per role."""
+    return " | ".join(str(shape_field(config, role, "replicas")) for role in roles(config))
+
+
+def knobs_text(config: Mapping[str, Any]) -> str:
+    """Give what else was chosen: batching per role, and router, policy and load when they say something."""
+    batching = " | ".join(
+        f"{config.get(f'{role}_max_num_batched_tokens')}/{config.get(f'{role}_max_num_seqs')}"
+        for role in roles(config)
+    )
+    parts = [batching, str(config.get("backend"))]
+    if config.get("router_mode") not in (None, "round_robin"):
+        parts.append(str(config["router_mode"]))
+    if config.get("enable_throughput_scaling") or config.get("enable_load_scaling"):
+        parts.append(f"policy {config.get('planner_scaling_policy')}")
+    if config.get("concurrency") is not None:
+        parts.append(f"c={config['concurrency']}")
+    return " ".join(parts)
+
+
+def _worker(config: Mapping[str, Any], role: str) -> str:
+    strategy = str(shape_field(config, role, "strategy")).upper()
+    sizes = [int(shape_field(config, role, name) or 1) for name in ("tp", "pp", "attention_dp")]
+    return f"{strategy}{sizes[0] * sizes[1] * sizes[2]}"

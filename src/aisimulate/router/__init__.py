@@ -1,0 +1,1 @@
+"""Placement: which worker, and which of its ranks, a request goes to."""

@@ -1,0 +1,37 @@
+"""Round-robin placement over an aggregated pool (spec 02 section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as ListOf
+
+    from aisimulate.engine.sequence import Sequence
+
+
+class RoundRobin:
+    """Workers in turn by id, and on each worker its ranks in turn.
+
+    A request that names its rank gets that rank on the worker whose turn it is; the rank rotation of
+    that worker does not move then. Nothing ever queues here.
+    """
+
+    __slots__ = ("_dp_size", "_next_rank", "_next_worker", "_workers")
+
+    def __init__(self, worker_ids: ListOf[int], dp_size: int) -> None:
+        self._workers = sorted(worker_ids)
+        self._dp_size = dp_size
+        self._next_worker = 0
+        self._next_rank = dict.fromkeys(self._workers, 0)
+
+    def place(self, sequence: Sequence) -> tuple[int, int]:
+        """Choose (worker id, rank) for a request and move the rotation on."""
+        worker = self._workers[self._next_worker]
+        self._next_worker = (self._next_worker + 1) % len(self._workers)
+        authored = sequence.turn.dp_rank
+        if authored is not None:
+            return worker, authored
+        rank = self._next_rank[worker]
+        self._next_rank[worker] = (rank + 1) % self._dp_size
+        return worker, rank

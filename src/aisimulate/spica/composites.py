@@ -1,0 +1,109 @@
+"""Value rules of custom composite entries, checked when the config is loaded (spec 05 section 1.4, D2)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import nearest
+from aisimulate.spica.presets import PREDICTOR_DEFAULTS, PREDICTOR_FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def check_composite_values(knob: str, entry: Mapping[str, Any]) -> None:
+    """Check the values of a custom entry whose keys are already known to be right.
+
+    Raises ValueError that names the key, the value and the rule.
+    """
+    _CHECKS[knob](entry)
+
+
+def _check_policy(entry: Mapping[str, Any]) -> None:
+    _require_bool(entry, "enable_throughput_scaling")
+    _require_bool(entry, "enable_load_scaling")
+    throughput_s = _interval(entry, "throughput_adjustment_interval_seconds", "enable_throughput_scaling")
+    load_s = _interval(entry, "load_adjustment_interval_seconds", "enable_load_scaling")
+    if throughput_s is not None and load_s is not None and load_s >= throughput_s:
+        raise ValueError(
+            f"load_adjustment_interval_seconds ({load_s:g}) must be below "
+            f"throughput_adjustment_interval_seconds ({throughput_s:g}) when both loops run"
+        )
+
+
+def _interval(entry: Mapping[str, Any], key: str, flag: str) -> float | None:
+    """Return the interval of an enabled loop; None when the loop is off (its interval is unused)."""
+    value = entry[key]
+    if not entry[flag]:
+        if value is not None:
+            _number(key, value)
+        return None
+    if value is None:
+        raise ValueError(f"{key} must not be null when {flag} is true")
+    if _number(key, value) <= 0:
+        raise ValueError(f"{key} must be positive, got {value!r}")
+    return float(value)
+
+
+def _check_sampling(entry: Mapping[str, Any]) -> None:
+    _count(entry, "max_num_fpm_samples")
+    buckets = _count(entry, "fpm_sample_bucket_size")
+    if math.isqrt(buckets) ** 2 != buckets:
+        raise ValueError(f"fpm_sample_bucket_size must be a perfect square, got {buckets}")
+
+
+def _check_sensitivity(entry: Mapping[str, Any]) -> None:
+    key = "load_scaling_down_sensitivity"
+    if not 0 <= _number(key, entry[key]) <= 100:
+        raise ValueError(f"{key} must be within 0..100, got {entry[key]!r}")
+    _count(entry, "load_min_observations")
+
+
+def _check_predictor(entry: Mapping[str, Any]) -> None:
+    check_family(entry["load_predictor"])
+    merged = {**PREDICTOR_DEFAULTS, **entry}
+    _require_bool(merged, "load_predictor_log1p")
+    _count(merged, "prophet_window_size")
+    _count(merged, "kalman_min_points")
+    for key in ("kalman_q_level", "kalman_q_trend"):
+        if _number(key, merged[key]) < 0:
+            raise ValueError(f"{key} must not be negative, got {merged[key]!r}")
+    if _number("kalman_r", merged["kalman_r"]) <= 0:
+        raise ValueError(f"kalman_r must be positive, got {merged['kalman_r']!r}")
+
+
+def check_family(family: object) -> None:
+    """Raise ValueError unless `family` is a known forecaster family."""
+    if family not in PREDICTOR_FAMILIES:
+        raise ValueError(
+            f"load_predictor must be one of {list(PREDICTOR_FAMILIES)}, got {family!r}"
+            f"{nearest(str(family), PREDICTOR_FAMILIES)}"
+        )
+
+
+def _require_bool(entry: Mapping[str, Any], key: str) -> None:
+    # A text such as "no" is true in Python, so only real booleans are taken.
+    if not isinstance(entry[key], bool):
+        raise ValueError(f"{key} must be true or false, got {entry[key]!r}")
+
+
+def _number(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{key} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def _count(entry: Mapping[str, Any], key: str) -> int:
+    value = _number(key, entry[key])
+    if value < 1 or not value.is_integer():
+        raise ValueError(f"{key} must be a whole number >= 1, got {entry[key]!r}")
+    return int(value)
+
+
+_CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {
+    "planner_scaling_policy": _check_policy,
+    "planner_fpm_sampling": _check_sampling,
+    "planner_load_sensitivity": _check_sensitivity,
+    "load_predictor_candidates": _check_predictor,
+}

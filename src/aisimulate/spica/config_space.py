@@ -1,0 +1,172 @@
+"""`SearchSpace`: what is pinned and what is searched (spec 05 sections 1.2 to 1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from aisimulate.spica.choices import SEARCH_CHOICES, checked_choices, default_choices
+from aisimulate.spica.field_types import (
+    Integer,
+    NaturalInt,
+    NaturalNumber,
+    PositiveInt,
+    PositiveNumber,
+    SpicaModel,
+    Text,
+    Utilization,
+)
+from aisimulate.spica.parallel_pins import check_pins
+
+ADMISSION_PINS = (
+    "active_decode_blocks_threshold",
+    "active_prefill_tokens_threshold",
+    "active_prefill_tokens_threshold_frac",
+    "no_admission_control",
+)
+MAX_NEXTN = 5
+
+
+def _check_knob(value: list[Any], info: ValidationInfo) -> list[Any]:
+    return checked_choices(str(info.field_name), value)
+
+
+Knob = Annotated[list[Any], AfterValidator(_check_knob)]
+
+
+def _default(knob: str) -> Callable[[], list[Any]]:
+    return lambda: default_choices(knob)
+
+
+class SearchSpace(SpicaModel):
+    """Deployments to choose from: scalars are pinned, lists are searched when they hold several choices.
+
+    Every field name and default is fixed (spec 05 sections 1.2 and 1.3); times in seconds, bandwidths
+    in GB/s, block sizes in tokens. Repeated choices are dropped and reported in `notes`.
+    """
+
+    model_name: Text
+    hardware_sku: Text
+    gpu_budget: PositiveInt = 32
+    min_gpu_budget: Integer | None = None
+    min_endpoint: NaturalInt | None = None
+    context_length: PositiveInt | None = None
+    startup_time: NaturalNumber | None = None
+    aic_nextn: Integer | None = None
+
+    prefill_block_size: PositiveInt = 64
+    decode_block_size: PositiveInt = 64
+    agg_block_size: PositiveInt = 64
+    prefill_gpu_memory_utilization: Utilization = 0.9
+    decode_gpu_memory_utilization: Utilization = 0.9
+    agg_gpu_memory_utilization: Utilization = 0.9
+    prefill_enable_prefix_caching: bool = True
+    decode_enable_prefix_caching: bool = False
+    agg_enable_prefix_caching: bool = True
+
+    num_g2_blocks: NaturalInt = 0
+    kv_bytes_per_token: PositiveInt | None = None
+    bandwidth_g1_to_g2_gbps: PositiveNumber | None = None
+    bandwidth_g2_to_g1_gbps: PositiveNumber | None = None
+    offload_batch_size: PositiveInt | None = None
+
+    active_decode_blocks_threshold: NaturalNumber | None = None
+    active_prefill_tokens_threshold: NaturalInt | None = None
+    active_prefill_tokens_threshold_frac: NaturalNumber | None = None
+    no_admission_control: bool = False
+
+    deployment_mode: Knob = Field(default_factory=_default("deployment_mode"))
+    backend: Knob = Field(default_factory=_default("backend"))
+    prefill_max_num_batched_tokens: Knob = Field(default_factory=_default("prefill_max_num_batched_tokens"))
+    prefill_max_num_seqs: Knob = Field(default_factory=_default("prefill_max_num_seqs"))
+    decode_max_num_batched_tokens: Knob = Field(default_factory=_default("decode_max_num_batched_tokens"))
+    decode_max_num_seqs: Knob = Field(default_factory=_default("decode_max_num_seqs"))
+    agg_max_num_batched_tokens: Knob = Field(default_factory=_default("agg_max_num_batched_tokens"))
+    agg_max_num_seqs: Knob = Field(default_factory=_default("agg_max_num_seqs"))
+    router_mode: Knob = Field(default_factory=_default("router_mode"))
+    overlap_score_credit: Knob = Field(default_factory=_default("overlap_score_credit"))
+    prefill_load_scale: Knob = Field(default_factory=_default("prefill_load_scale"))
+    host_cache_hit_weight: Knob = Field(default_factory=_default("host_cache_hit_weight"))
+    disk_cache_hit_weight: Knob = Field(default_factory=_default("disk_cache_hit_weight"))
+    router_temperature: Knob = Field(default_factory=_default("router_temperature"))
+    planner_scaling_policy: Knob = Field(default_factory=_default("planner_scaling_policy"))
+    planner_fpm_sampling: Knob = Field(default_factory=_default("planner_fpm_sampling"))
+    planner_load_sensitivity: Knob = Field(default_factory=_default("planner_load_sensitivity"))
+    load_predictor_candidates: Knob = Field(default_factory=_default("load_predictor_candidates"))
+
+    parallel_configs: list[Any] = Field(default_factory=list)
+
+    _notes: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What validation changed in the user's input, one line each."""
+        return self._notes
+
+    @field_validator("aic_nextn")
+    @classmethod
+    def _check_nextn(cls, value: int | None) -> int | None:
+        if value is not None and not 0 <= value <= MAX_NEXTN:
+            raise ValueError(f"aic_nextn must be 0 (off) or 1..{MAX_NEXTN} speculated tokens, got {value}")
+        return value
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _note_repeats(cls, data: object, handler: ModelWrapValidatorHandler[SearchSpace]) -> SearchSpace:
+        space = handler(data)
+        if isinstance(data, dict):
+            space._notes = tuple(_repeat_notes(space, data))
+        return space
+
+    @model_validator(mode="after")
+    def _check_together(self) -> SearchSpace:
+        self._check_budget()
+        self._check_offload()
+        self._check_admission()
+        if self.prefill_block_size != self.decode_block_size:
+            raise ValueError(
+                f"prefill_block_size ({self.prefill_block_size}) and decode_block_size "
+                f"({self.decode_block_size}) must be equal: the two roles exchange KV blocks"
+            )
+        # The pins' integral floats become ints; the model is frozen for users, not for its own validator.
+        self.__dict__["parallel_configs"] = check_pins(self.parallel_configs, self.deployment_mode)
+        return self
+
+    def _check_budget(self) -> None:
+        minimum = self.min_gpu_budget
+        if minimum is not None and not 0 < minimum <= self.gpu_budget:
+            raise ValueError(
+                f"min_gpu_budget must be above 0 and at most gpu_budget, got min_gpu_budget {minimum} "
+                f"with gpu_budget {self.gpu_budget}"
+            )
+
+    def _check_offload(self) -> None:
+        if self.num_g2_blocks > 0 and self.kv_bytes_per_token is None:
+            raise ValueError(f"kv_bytes_per_token is required when num_g2_blocks is {self.num_g2_blocks}")
+
+    def _check_admission(self) -> None:
+        pins = [name for name in ADMISSION_PINS if getattr(self, name) not in (None, False)]
+        if pins and "kv_router" in self.router_mode:
+            raise ValueError(
+                f"{', '.join(pins)}: router admission control is not supported by the Dynamo replay API; "
+                "remove it or search round_robin only"
+            )
+
+
+def _repeat_notes(space: SearchSpace, data: dict[str, Any]) -> list[str]:
+    notes = []
+    for knob in SEARCH_CHOICES:
+        dropped = len(data.get(knob) or ()) - len(getattr(space, knob))
+        if dropped > 0 and knob in data:
+            notes.append(f"{knob}: {dropped} repeated choice(s) dropped")
+    return notes

@@ -1,0 +1,36 @@
+"""Shapes that enumeration had to drop, and why: nothing disappears from a pool without a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aisimulate.spica.parallel_enum import describe_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.spica.outcome import Reason
+    from aisimulate.spica.parallel_enum import ParallelShape
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedShape:
+    """One shape that `role` (agg, prefill or decode) cannot use; `reason` is one line."""
+
+    shape: ParallelShape
+    role: str
+    category: Reason
+    reason: str
+
+
+def summarise_drops(drops: Iterable[DroppedShape]) -> list[str]:
+    """Give one line per role and reason, naming all its shapes, in first-seen order."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for drop in drops:
+        key = (drop.role, drop.category.value, drop.reason)
+        groups.setdefault(key, []).append(describe_shape(drop.shape))
+    return [
+        f"{role} shapes {', '.join(names)} dropped: {reason} [{category}]"
+        for (role, category, reason), names in groups.items()
+    ]

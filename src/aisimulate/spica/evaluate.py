@@ -1,0 +1,215 @@
+"""One suggestion, from selection to outcome: pure, picklable, no search state (spec 05 section 11.3).
+
+`prepare` is cheap and runs in the main process, so that equal deployments are found before anything is
+replayed; `measure` is the replay and runs anywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import TimingError, UnsupportedError, cause_chain
+from aisimulate.spica.deploy import DeploymentPlan, build_deployment, plan_key
+from aisimulate.spica.evaluator import RunnerContractError
+from aisimulate.spica.kv_load import InfeasibleKVCapacity, check_kv_capacity, resolve_kv_load
+from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.sample import unroll_sample
+from aisimulate.spica.score import is_feasible, make_candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aisimulate.spica.config import Candidate, SmartSearchConfig
+    from aisimulate.spica.evaluator import Evaluator
+    from aisimulate.spica.load_predictor_sweep import LoadPredictorResult
+    from aisimulate.spica.samplers.base import Suggestion
+
+
+@dataclass(frozen=True)
+class EvaluationContext:
+    """What every evaluation of a run shares; sent to each worker once.
+
+    `backend_versions` holds the literal engine version per backend. `load_predictor` is the winner of the
+    predictor sub-sweep, if there was one. `model_context_tokens` is the longest sequence the model takes,
+    None when unknown. `trace_digest` tells the traffic apart in keys.
+    """
+
+    config: SmartSearchConfig
+    evaluator: Evaluator
+    backend_versions: Mapping[str, str]
+    load_predictor: LoadPredictorResult | None = None
+    model_context_tokens: int | None = None
+    trace_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A candidate that only needs its replay. `concurrency` is a cap derived for this candidate alone.
+
+    Two candidates with the same `key` would run the same replay.
+    """
+
+    config: dict[str, Any]
+    plan: DeploymentPlan
+    concurrency: int | None
+    key: str
+
+
+def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Outcome:
+    """Unroll a suggestion, resolve its load, build its plan; an outcome when that already decides it."""
+    sample: dict[str, Any] = {}
+    try:
+        sample |= _unroll(suggestion, context)
+        refusal = _over_budget(sample)
+        return refusal or _build(sample, suggestion, context)
+    except InfeasibleKVCapacity as error:
+        return _infeasible(sample, Reason.KV_CAPACITY, f"candidate KV capacity infeasible: {error}")
+    except Exception as error:  # any defect of one candidate must not end the search
+        return _failed(sample, Reason.CANDIDATE_MATERIALIZATION, "candidate build failed", error)
+
+
+def measure(prepared: Prepared, context: EvaluationContext) -> Outcome:
+    """Replay a prepared candidate and score it. Never raises: every failure is an outcome."""
+    start = time.perf_counter()
+    try:
+        report = context.evaluator.evaluate(prepared.plan, concurrency_override=prepared.concurrency)
+        outcome = _judge(prepared.config, report, context)
+    except Exception as error:  # see above
+        outcome = _failed(prepared.config, _category(error), "replay failed", error)
+    return dataclasses.replace(outcome, seconds=time.perf_counter() - start)
+
+
+def evaluate_one(suggestion: Suggestion, context: EvaluationContext) -> Outcome:
+    """Do both steps: the whole path of one suggestion."""
+    prepared = prepare(suggestion, context)
+    return measure(prepared, context) if isinstance(prepared, Prepared) else prepared
+
+
+def told_metrics(candidate: Candidate) -> dict[str, float]:
+    """Give the metrics a sampler is told: the signed score, or the raw objective vector."""
+    if candidate.objectives is None:
+        return {"objective": candidate.score}
+    return dict(candidate.objectives)
+
+
+def _unroll(suggestion: Suggestion, context: EvaluationContext) -> dict[str, Any]:
+    sample = unroll_sample(
+        search_space=context.config.search_space,
+        selection=suggestion.selection,
+        parallel_config=suggestion.parallel_config,
+        load_predictor=context.load_predictor,
+    )
+    return {**sample, "backend_version": context.backend_versions[sample["backend"]]}
+
+
+def _over_budget(sample: Mapping[str, Any]) -> Outcome | None:
+    used, budget = sample["used_gpus"], sample["gpu_budget"]
+    if is_feasible(used, budget):
+        return None
+    return _infeasible(dict(sample), Reason.GPU_BUDGET, f"over gpu_budget: {used} GPUs > {budget}")
+
+
+def _build(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> Prepared:
+    """Complete `sample` in place (so that a failure shows how far it got) and build the plan."""
+    goal = context.config.goal
+    concurrency = _resolve_load(sample, suggestion, context)
+    plan = build_deployment(
+        sample,
+        backend_version=sample["backend_version"],
+        optimization_target=goal.target.planner_optimization_target,
+        planner_sla=goal.sla,
+    )
+    if plan.max_model_len is None:
+        plan = dataclasses.replace(plan, max_model_len=context.model_context_tokens)
+    return Prepared(sample, plan, concurrency, _key(plan, concurrency, context))
+
+
+def _resolve_load(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> int | None:
+    """Add the load fields to `sample`; return the cap derived from a KV-load ratio, else None."""
+    workload, version = context.config.workload, sample["backend_version"]
+    config = suggestion.parallel_config
+    if workload.kv_load_ratio is not None:
+        ratio = suggestion.selection["kv_load_ratio"]
+        load = resolve_kv_load(
+            sample, workload=workload, parallel_config=config, ratio=ratio, backend_version=version
+        )
+        sample |= load.sample_fields()
+    elif workload.concurrency is not None:
+        sample["concurrency"] = workload.concurrency
+    _check_capacity(sample, suggestion, context)
+    return sample["concurrency"] if workload.kv_load_ratio is not None else None
+
+
+def _check_capacity(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> None:
+    """Refuse what cannot hold one sequence, whatever the load shape (D6)."""
+    try:
+        check_kv_capacity(
+            sample,
+            workload=context.config.workload,
+            parallel_config=suggestion.parallel_config,
+            backend_version=sample["backend_version"],
+        )
+    except InfeasibleKVCapacity:
+        raise
+    except (ValueError, RuntimeError):
+        # The replay sizes its cache from the same data, so it will tell why there are none; an injected
+        # evaluator may not need them.
+        return
+
+
+def _key(plan: DeploymentPlan, concurrency: int | None, context: EvaluationContext) -> str:
+    workload = context.config.workload
+    cap = workload.effective_in_flight_cap(concurrency)
+    count = None if workload.is_trace_based else workload.resolved_request_count(cap)
+    return plan_key(
+        plan,
+        in_flight_cap=cap,
+        request_count=count,
+        seed=context.config.sweep.random_seed,
+        trace_digest=context.trace_digest,
+    )
+
+
+def _judge(config: dict[str, Any], report: Mapping[str, float], context: EvaluationContext) -> Outcome:
+    """Score a report; refuse one without completed requests or with a number that is none (D17)."""
+    if report.get("completed_requests", 1) == 0:
+        return _rejected(config, Reason.NO_SAMPLES, "no request completed, so nothing was measured")
+    goal = context.config.goal
+    objectives = goal.resolved_pareto_objectives if goal.is_pareto else None
+    candidate = make_candidate(config, dict(report), goal.target, pareto_objectives=objectives)
+    broken = _non_finite(candidate)
+    if broken:
+        return _rejected(config, Reason.INVALID_METRICS, f"not a finite number: {', '.join(broken)}")
+    return Outcome(Status.FEASIBLE, config, candidate=candidate)
+
+
+def _non_finite(candidate: Candidate) -> list[str]:
+    numbers = {**candidate.metrics, **(candidate.objectives or {}), "score": candidate.score}
+    return [f"{name}={value}" for name, value in numbers.items() if not math.isfinite(value)]
+
+
+def _category(error: Exception) -> Reason:
+    if isinstance(error, RunnerContractError):
+        return Reason.RUNNER_CONTRACT
+    if isinstance(error, UnsupportedError):
+        return Reason.ADAPTER_CONSTRAINT
+    return Reason.DATA_GAP if isinstance(error, TimingError) else Reason.REPLAY_RUNTIME
+
+
+def _infeasible(sample: dict[str, Any], category: Reason, reason: str) -> Outcome:
+    return Outcome(Status.INFEASIBLE, sample, category=category, reason=reason)
+
+
+def _failed(sample: dict[str, Any], category: Reason, prefix: str, error: Exception) -> Outcome:
+    text = " ".join(cause_chain(error).split())
+    return Outcome(
+        Status.FAILED, sample, category=category, reason=f"{prefix}: {type(error).__name__}: {text}"
+    )
+
+
+def _rejected(sample: dict[str, Any], category: Reason, reason: str) -> Outcome:
+    return Outcome(Status.FAILED, sample, category=category, reason=f"replay failed: {reason}")

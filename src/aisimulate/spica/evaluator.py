@@ -1,0 +1,89 @@
+"""The evaluator of a real search: replays a deployment plan in this package's own simulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aisimulate.core.errors import ReplayError
+from aisimulate.replay.execute import execute
+from aisimulate.spica.runtime_payload import replay_spec, replay_traffic
+
+if TYPE_CHECKING:
+    from aisimulate.spica.config import OptimizationGoal, Workload
+    from aisimulate.spica.deploy import DeploymentPlan
+
+_GOODPUT_KEY = "goodput_output_throughput_tok_s"
+
+# Real time of the simulator itself; it differs from run to run and says nothing about a deployment.
+_WALL_CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
+
+
+class Evaluator(Protocol):
+    """Measures a deployment. Instances are sent to worker processes, so they must be picklable."""
+
+    def evaluate(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, float]:
+        """Return the flat report of numbers of one run of `plan`."""
+        ...
+
+
+class RunnerContractError(ReplayError):
+    """A replay ended without a metric that the goal needs."""
+
+
+class ReplayEvaluator:
+    """Replays each plan against one workload and goal (spec 05 section 10.2).
+
+    `trace_block_size` (tokens) overrides the workload's own. `benchmark_granularity` belongs to runtimes
+    that profile their engines first; this one reads measured kernel data and has nothing to sample.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        goal: OptimizationGoal,
+        *,
+        trace_block_size: int | None = None,
+        benchmark_granularity: int = 8,
+    ) -> None:
+        del benchmark_granularity
+        override = {} if trace_block_size is None else {"trace_block_size": trace_block_size}
+        self._workload = workload.model_copy(update=override)
+        self._goal = goal
+
+    def evaluate(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, float]:
+        """Replay `plan` and return the numeric report keys, except those of the simulator's own run time.
+
+        `concurrency_override` (requests in flight) is a KV load resolved for this candidate.
+
+        Raises:
+            RunnerContractError: the goal counts goodput and the report has none.
+            AISimulateError: the plan cannot be replayed.
+        """
+        report = execute(self.payload(plan, concurrency_override=concurrency_override))
+        numbers = _numbers(report)
+        if _needs_goodput(self._goal) and _GOODPUT_KEY not in numbers:
+            raise RunnerContractError(
+                f"the report has no {_GOODPUT_KEY}: per-request SLA accounting is missing, "
+                "and means cannot stand in for it"
+            )
+        return numbers
+
+    def payload(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, Any]:
+        """Build the payload that `evaluate` replays; `run_replay_json` takes the same as JSON text."""
+        return {
+            "spec": replay_spec(plan, self._goal.sla),
+            "traffic": replay_traffic(self._workload, concurrency_override=concurrency_override),
+        }
+
+
+def _numbers(report: dict[str, Any]) -> dict[str, float]:
+    return {
+        key: value
+        for key, value in report.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and key not in _WALL_CLOCK_KEYS
+    }
+
+
+def _needs_goodput(goal: OptimizationGoal) -> bool:
+    targets = goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
+    return any(target.needs_sla for target in targets)

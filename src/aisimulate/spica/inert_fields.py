@@ -1,0 +1,96 @@
+"""Fields a user set that cannot act in this run: each gets a note, so nothing is ignored in silence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.spica.planner import enables_scaling, throughput_intervals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.spica.config import SmartSearchConfig
+    from aisimulate.spica.config_space import SearchSpace
+    from aisimulate.spica.config_workload import Workload
+
+_ROUTER_FIELDS = (
+    "overlap_score_credit",
+    "prefill_load_scale",
+    "router_temperature",
+    "active_decode_blocks_threshold",
+    "active_prefill_tokens_threshold",
+    "active_prefill_tokens_threshold_frac",
+    "no_admission_control",
+)
+_TIER_WEIGHTS = ("host_cache_hit_weight", "disk_cache_hit_weight")
+_OFFLOAD_FIELDS = (
+    "kv_bytes_per_token",
+    "bandwidth_g1_to_g2_gbps",
+    "bandwidth_g2_to_g1_gbps",
+    "offload_batch_size",
+)
+_PLANNER_FIELDS = ("planner_fpm_sampling", "planner_load_sensitivity", "min_endpoint", "startup_time")
+_ROLE_FIELDS = (
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "block_size",
+    "gpu_memory_utilization",
+    "enable_prefix_caching",
+)
+
+
+def inert_notes(given: SmartSearchConfig, effective: SmartSearchConfig) -> list[str]:
+    """List what `given` sets without effect in the `effective` (filtered) config, and why."""
+    space = effective.search_space
+    chosen = given.search_space.model_fields_set
+    notes = list(given.search_space.notes)
+    for why, names in _space_rules(space):
+        notes += _note((name for name in names if name in chosen), why)
+    for why, names in _workload_rules(effective.workload):
+        notes += _note((name for name in names if name in given.workload.model_fields_set), why)
+    if "disagg" in space.deployment_mode and space.decode_enable_prefix_caching:
+        notes.append(
+            "decode_enable_prefix_caching: true is used, although decode workers usually run without"
+        )
+    return notes
+
+
+def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
+    """Pair a reason with the fields it makes inert, for each reason that holds."""
+    scales = any(enables_scaling(policy) for policy in space.planner_scaling_policy)
+    forecasts = bool(throughput_intervals(space.planner_scaling_policy))
+    rules = (
+        ("kv_router" not in space.router_mode, "without kv_router", (*_ROUTER_FIELDS, *_TIER_WEIGHTS)),
+        (
+            "kv_router" in space.router_mode and space.num_g2_blocks == 0,
+            "with num_g2_blocks 0",
+            _TIER_WEIGHTS,
+        ),
+        (space.num_g2_blocks == 0, "with num_g2_blocks 0", _OFFLOAD_FIELDS),
+        (not scales, "without a scaling policy", _PLANNER_FIELDS),
+        (not forecasts, "without throughput scaling", ("load_predictor_candidates",)),
+        ("agg" not in space.deployment_mode, "without agg", _role_fields("agg")),
+        (
+            "disagg" not in space.deployment_mode,
+            "without disagg",
+            (*_role_fields("prefill"), *_role_fields("decode")),
+        ),
+    )
+    return [(why, names) for holds, why, names in rules if holds]
+
+
+def _workload_rules(workload: Workload) -> list[tuple[str, tuple[str, ...]]]:
+    rules = (
+        (workload.turns_per_session == 1, "with one turn per session", ("inter_turn_delay_ms",)),
+        (workload.shared_prefix_ratio == 0, "with shared_prefix_ratio 0", ("num_prefix_groups",)),
+    )
+    return [(why, names) for holds, why, names in rules if holds]
+
+
+def _role_fields(role: str) -> tuple[str, ...]:
+    return tuple(f"{role}_{name}" for name in _ROLE_FIELDS)
+
+
+def _note(names: Iterable[str], why: str) -> list[str]:
+    listed = ", ".join(names)
+    return [f"{listed}: no effect {why}"] if listed else []

@@ -1,0 +1,144 @@
+"""What a candidate's KV cache can hold: its relative load, and whether it can run at all (spec 05 section 9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import AISimulateError
+from aisimulate.spica.kv_estimate import estimate_kv_tokens, estimator_missing_reason
+from aisimulate.spica.model_hw import max_sequence_tokens
+from aisimulate.spica.parallel_enum import DisaggParallelConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aisimulate.spica.config import Workload
+    from aisimulate.spica.parallel_enum import ParallelConfig, ReplicaParallelConfig
+
+
+class InfeasibleKVCapacity(AISimulateError, ValueError):
+    """A candidate's KV cache cannot hold what is asked of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KVLoadResolution:
+    """A KV-relative load turned into a concurrency.
+
+    `role_capacity_tokens` counts whole blocks over all ranks and replicas of a role; its last entry is
+    the load role (agg or decode). `concurrency_capacity` is the number of mean requests that fit there.
+    """
+
+    ratio: float
+    concurrency: int
+    concurrency_capacity: int
+    role_capacity_tokens: dict[str, int]
+
+    def sample_fields(self) -> dict[str, float | int]:
+        """Give the keys that the resolution adds to a sample, in order (spec 05 section 8, block F)."""
+        fields: dict[str, float | int] = {
+            "kv_load_ratio": self.ratio,
+            "kv_load_concurrency_capacity": self.concurrency_capacity,
+            "kv_load_capacity_tokens": list(self.role_capacity_tokens.values())[-1],
+        }
+        roles = {f"{role}_kv_capacity_tokens": tokens for role, tokens in self.role_capacity_tokens.items()}
+        return {**fields, **roles, "concurrency": self.concurrency}
+
+
+def _role_pools(config: ParallelConfig) -> dict[str, ReplicaParallelConfig]:
+    """Name the pools by role; the last one carries the load."""
+    if isinstance(config, DisaggParallelConfig):
+        return {"prefill": config.prefill, "decode": config.decode}
+    return {"agg": config}
+
+
+def _rank_tokens(
+    sample: Mapping[str, Any], role: str, pool: ReplicaParallelConfig, backend_version: str
+) -> int:
+    """Estimate one rank's KV tokens with the candidate's own knobs, or raise InfeasibleKVCapacity."""
+    tokens = estimate_kv_tokens(
+        pool.shape,
+        model_name=sample["model_name"],
+        hardware_sku=sample["hardware_sku"],
+        backend=sample["backend"],
+        backend_version=backend_version,
+        max_num_tokens=sample[f"{role}_max_num_batched_tokens"],
+        max_batch_size=sample[f"{role}_max_num_seqs"],
+        memory_fraction=sample[f"{role}_gpu_memory_utilization"],
+        nextn=sample.get("aic_nextn") or 0,
+    )
+    if tokens is None:
+        raise InfeasibleKVCapacity(f"the {role} role has no memory left for KV cache")
+    return tokens
+
+
+def _whole_blocks(tokens: int, block_tokens: int) -> int:
+    return tokens // block_tokens * block_tokens
+
+
+def resolve_kv_load(
+    sample: Mapping[str, Any],
+    *,
+    workload: Workload,
+    parallel_config: ParallelConfig,
+    ratio: float,
+    backend_version: str,
+) -> KVLoadResolution:
+    """Turn a share of a candidate's KV capacity into a number of requests in flight.
+
+    A request is counted at its mean residency, isl + osl/2 tokens. At least one request runs whatever the
+    ratio; a ratio above 1 oversubscribes. Raises ValueError without isl and osl, InfeasibleKVCapacity when a
+    role has no KV budget or the load role cannot hold one request.
+    """
+    if workload.isl is None or workload.osl is None:
+        raise ValueError("kv_load_ratio needs workload.isl and workload.osl")
+    capacities: dict[str, int] = {}
+    for role, pool in _role_pools(parallel_config).items():
+        usable = _whole_blocks(_rank_tokens(sample, role, pool, backend_version), sample[f"{role}_block_size"])
+        # Attention-DP ranks and replicas hold KV of their own; TP and EP ranks share one sequence's.
+        capacities[role] = usable * pool.shape.dp * pool.replicas
+    load_role, load_tokens = list(capacities.items())[-1]
+    request_tokens = workload.isl + workload.osl // 2
+    capacity = load_tokens // request_tokens
+    if capacity < 1:
+        raise InfeasibleKVCapacity(
+            f"the {load_role} role's {load_tokens} KV tokens cannot hold one request of {request_tokens} tokens"
+        )
+    return KVLoadResolution(ratio, max(1, int(ratio * capacity)), capacity, capacities)
+
+
+def check_kv_capacity(
+    sample: Mapping[str, Any],
+    *,
+    workload: Workload,
+    parallel_config: ParallelConfig,
+    backend_version: str,
+) -> None:
+    """Check a candidate with its own knobs before it is replayed, whatever the load shape (D6, D22).
+
+    Each rank must hold more than the longest sequence (context_length, else the model's maximum), a
+    prefill rank a whole synthetic prompt, and a rank of the load role a whole synthetic request. Does
+    nothing when capacities cannot be estimated at all. Raises InfeasibleKVCapacity.
+    """
+    if estimator_missing_reason():
+        return
+    longest = max_sequence_tokens(sample["model_name"], sample["context_length"])
+    for role, pool in _role_pools(parallel_config).items():
+        tokens = _rank_tokens(sample, role, pool, backend_version)
+        if tokens <= longest:
+            raise InfeasibleKVCapacity(
+                f"a {role} rank's {tokens} KV tokens cannot hold a sequence of {longest} tokens"
+            )
+        _check_request(role, _whole_blocks(tokens, sample[f"{role}_block_size"]), workload)
+
+
+def _check_request(role: str, usable_tokens: int, workload: Workload) -> None:
+    needed_tokens = workload.isl or 0
+    if role != "prefill":
+        needed_tokens += workload.osl or 0
+    if usable_tokens < needed_tokens:
+        what = "prompt" if role == "prefill" else "request"
+        raise InfeasibleKVCapacity(
+            f"a {role} rank's {usable_tokens} KV tokens in whole blocks cannot hold one {what} of "
+            f"{needed_tokens} tokens"
+        )

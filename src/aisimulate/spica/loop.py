@@ -1,0 +1,223 @@
+"""The round loop of one branch: suggest, evaluate what is new, tell (spec 05 section 11.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aisimulate.spica.dedupe import OutcomeCache, point_key
+from aisimulate.spica.evaluate import EvaluationContext, Prepared, prepare, told_metrics
+from aisimulate.spica.finite_space import finite_size
+from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.parallel_enum import describe_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.executor import EvaluationPool
+    from aisimulate.spica.observer import Observer
+    from aisimulate.spica.samplers.base import BranchSampler, Suggestion
+    from aisimulate.spica.search_space import BranchSpace
+    from aisimulate.spica.summary import Progress
+
+    OnRound = Callable[[int, list[Candidate]], None]
+
+# A round gives up after this many suggestions per wanted measurement.
+ATTEMPTS_PER_MEASUREMENT = 11
+
+
+class Stop(StrEnum):
+    """Why a branch ended."""
+
+    BUDGET = "budget spent"
+    EXHAUSTED = "space exhausted"
+    STALLED = "stopped early"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The effort per branch: rounds, and feasible measurements per round."""
+
+    max_rounds: int
+    per_round: int
+
+    @property
+    def max_attempts(self) -> int:
+        """The most suggestions one round may take."""
+        return ATTEMPTS_PER_MEASUREMENT * self.per_round
+
+    @property
+    def total(self) -> int:
+        """The most feasible measurements of one branch."""
+        return self.max_rounds * self.per_round
+
+
+@dataclass(slots=True)
+class SearchState:
+    """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order."""
+
+    progress: Progress
+    cache: OutcomeCache = field(default_factory=OutcomeCache)
+    outcomes: list[Outcome] = field(default_factory=list)
+    rounds: int = 0
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Every feasible candidate, in suggestion order."""
+        return [outcome.candidate for outcome in self.outcomes if outcome.candidate is not None]
+
+
+@dataclass(slots=True)
+class BranchReport:
+    """How the search of one branch went. `finite_size` is None for a continuous space."""
+
+    deployment_mode: str
+    finite_size: int | None
+    rounds: int = 0
+    attempts: int = 0
+    feasible: int = 0
+    stop: Stop = Stop.INTERRUPTED
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One suggestion on its way: its key, and either its outcome or what is left to measure."""
+
+    suggestion: Suggestion
+    key: str
+    work: Prepared | Outcome
+
+
+class BranchSearch:
+    """Searches one branch with one sampler. All state that outlives it is in `state` and `report`."""
+
+    def __init__(
+        self,
+        branch: BranchSpace,
+        sampler: BranchSampler,
+        *,
+        budget: Budget,
+        pool: EvaluationPool,
+        context: EvaluationContext,
+        state: SearchState,
+        observer: Observer,
+    ) -> None:
+        self.report = BranchReport(branch.deployment_mode, finite_size(branch))
+        self._branch = branch
+        self._sampler = sampler
+        self._budget = budget
+        self._pool = pool
+        self._context = context
+        self._state = state
+        self._observer = observer
+        self._keys: set[str] = set()
+
+    def run(self, on_round: OnRound | None) -> None:
+        """Run rounds until the budget is spent, the space is exhausted or the sampler stalls."""
+        for _ in range(self._budget.max_rounds):
+            attempts, stop = self._round()
+            if attempts:
+                self._end_round(on_round)
+            if stop is not None:
+                self._stop_early(stop, attempts)
+                return
+        self.report.stop = Stop.BUDGET
+
+    def _round(self) -> tuple[int, Stop | None]:
+        """Measure up to `per_round` new feasible candidates; return the attempts and a reason to stop."""
+        unique = attempts = 0
+        while unique < self._budget.per_round and attempts < self._budget.max_attempts:
+            wanted = min(self._budget.per_round - unique, self._budget.max_attempts - attempts)
+            suggestions = self._sampler.suggest(wanted)
+            if not suggestions:
+                return attempts, Stop.EXHAUSTED
+            attempts += len(suggestions)
+            self.report.attempts += len(suggestions)
+            known = len(self._keys)
+            unique += self._settle(suggestions)
+            if len(self._keys) == known and self._all_seen():
+                return attempts, Stop.EXHAUSTED
+        return attempts, None if unique == self._budget.per_round else Stop.STALLED
+
+    def _all_seen(self) -> bool:
+        size = self.report.finite_size
+        return size is not None and len(self._keys) >= size
+
+    def _settle(self, suggestions: Sequence[Suggestion]) -> int:
+        """Bring every suggestion to its outcome, in order; return how many new feasible ones there were."""
+        steps = [self._step(suggestion) for suggestion in suggestions]
+        self._observer.suggested(len(steps))
+        fresh: dict[str, Prepared] = {}
+        for step in steps:
+            if isinstance(step.work, Prepared) and step.key not in self._state.cache:
+                fresh.setdefault(step.key, step.work)
+        results = self._pool.run(list(fresh.values()))
+        measured: dict[str, Outcome] = {}
+        return sum(self._finish(step, measured, results) for step in steps)
+
+    def _step(self, suggestion: Suggestion) -> _Step:
+        refusal = self._unsupported(suggestion)
+        if refusal is not None:
+            return _Step(suggestion, point_key(suggestion), refusal)
+        work = prepare(suggestion, self._context)
+        key = work.key if isinstance(work, Prepared) else point_key(suggestion)
+        return _Step(suggestion, key, work)
+
+    def _unsupported(self, suggestion: Suggestion) -> Outcome | None:
+        backend = suggestion.selection.get("backend")
+        config = suggestion.parallel_config
+        if backend is None or backend in self._branch.supported_backends.get(config, ()):
+            return None
+        reason = f"backend {backend!r} does not support {describe_config(config)}"
+        return Outcome(
+            Status.UNSUPPORTED, dict(suggestion.selection), category=Reason.BACKEND_TOPOLOGY, reason=reason
+        )
+
+    def _finish(self, step: _Step, measured: dict[str, Outcome], results: Iterator[Outcome]) -> bool:
+        """Settle one suggestion; tell whether it is a new feasible measurement.
+
+        `measured` holds this ask's outcomes, `results` yields those of its new keys in step order.
+        """
+        earlier = measured.get(step.key) or self._state.cache.get(step.key)
+        if earlier is not None and earlier.status is not Status.UNSUPPORTED:
+            self._tell(step.suggestion, earlier, cached=True)
+            return False
+        outcome = step.work if isinstance(step.work, Outcome) else next(results)
+        measured[step.key] = outcome
+        self._keys.add(step.key)
+        self._state.cache.store(step.key, outcome)
+        self._state.outcomes.append(outcome)
+        self._tell(step.suggestion, outcome, cached=False)
+        return outcome.candidate is not None
+
+    def _tell(self, suggestion: Suggestion, outcome: Outcome, *, cached: bool) -> None:
+        progress = self._state.progress
+        progress.add(outcome, cached=cached)
+        if outcome.candidate is None:
+            self._sampler.observe_infeasible(suggestion, outcome.reason)
+        else:
+            self._sampler.observe(suggestion, told_metrics(outcome.candidate))
+            self.report.feasible += not cached
+        self._observer.settled(outcome, cached=cached, progress=progress)
+
+    def _end_round(self, on_round: OnRound | None) -> None:
+        self.report.rounds += 1
+        self._state.rounds += 1
+        if on_round is not None:
+            on_round(self._state.rounds, self._state.candidates)
+        self._observer.round_ended(self._state.rounds, self._state.progress)
+
+    def _stop_early(self, stop: Stop, attempts: int) -> None:
+        self.report.stop = stop
+        mode, report = self._branch.deployment_mode, self.report
+        if stop is Stop.EXHAUSTED:
+            text = f"space exhausted after {report.attempts} suggestions, {report.feasible} feasible"
+        else:
+            text = (
+                f"stopped early: projection stalled, {attempts} attempts in round {report.rounds} gave "
+                f"fewer than {self._budget.per_round} new feasible candidates"
+            )
+        self._observer.note(f"smart-sweep {mode}: {text}")

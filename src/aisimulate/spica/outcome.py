@@ -1,0 +1,65 @@
+"""What became of one suggestion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aisimulate.spica.config import Candidate
+
+
+class Status(StrEnum):
+    """How an attempt ended. All but `unsupported` count as evaluated."""
+
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    FAILED = "failed"
+    UNSUPPORTED = "unsupported"
+    TIMED_OUT = "timed_out"
+
+
+class Reason(StrEnum):
+    """Why an attempt has no result, as a code for consumers (spec 05 section 14)."""
+
+    GPU_BUDGET = "gpu_budget"
+    KV_CAPACITY = "kv_capacity"
+    SLA_CONSTRAINT = "sla_constraint"
+    BACKEND_TOPOLOGY = "backend_topology"
+    RUNTIME_TIMEOUT = "runtime_timeout"
+    CANDIDATE_MATERIALIZATION = "candidate_materialization"
+    REPLAY_RUNTIME = "replay_runtime"
+    RUNNER_CONTRACT = "runner_contract"
+    INVALID_METRICS = "invalid_metrics"
+    NO_SAMPLES = "no_samples"
+    PARALLEL_PROJECTION = "parallel_projection"
+    ADAPTER_CONSTRAINT = "adapter_constraint"
+    DATA_GAP = "data_gap"
+    SHAPE_NOT_VIABLE = "shape_not_viable"
+    UNSUPPORTED_DTYPE = "unsupported_dtype"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one attempt; picklable.
+
+    `config` is the unrolled sample as far as it was built. `candidate` is set iff the status is feasible,
+    `category` and `reason` (one line) iff it is not. `seconds` is real time and never part of a result
+    file. A `retryable` outcome (time cap, dead worker) may differ next time, so it is repeated once.
+    """
+
+    status: Status
+    config: dict[str, Any]
+    candidate: Candidate | None = None
+    category: Reason | None = None
+    reason: str = ""
+    seconds: float = field(default=0.0, compare=False)
+    retryable: bool = False
+
+    @property
+    def used_gpus(self) -> int | None:
+        """GPUs of the deployment, or None when it could not be built."""
+        used = self.config.get("used_gpus")
+        return int(used) if used is not None else None

@@ -1,0 +1,117 @@
+"""What a search is going to do, known before the first replay; also the answer of a dry run."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aisimulate.replay.capabilities import CURRENT
+from aisimulate.spica.finite_space import finite_size
+from aisimulate.spica.loop import Budget
+from aisimulate.spica.policy import effective_config
+from aisimulate.spica.samplers.grid import refuse_ranges
+from aisimulate.spica.search_space import enumerate_branches
+from aisimulate.spica.trace_facts import read_trace_facts
+
+if TYPE_CHECKING:
+    from aisimulate.replay.capabilities import Capabilities
+    from aisimulate.spica.config import SmartSearchConfig
+    from aisimulate.spica.search_space import BranchSpace
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """The filtered config, its branches, and the sampler policy per branch (by deployment mode).
+
+    `notes` tell the user, one line each, what was dropped and why. `model_context_tokens` is the longest
+    sequence a request may reach, None when unknown; `trace_digest` is the SHA-256 of the trace file.
+    """
+
+    config: SmartSearchConfig
+    branches: list[BranchSpace]
+    policies: dict[str, str]
+    notes: list[str]
+    model_context_tokens: int | None = None
+    trace_digest: str | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The effort per branch."""
+        return sweep_budget(self.config)
+
+    @property
+    def backends(self) -> list[str]:
+        """Every backend that some branch can use, in first-seen order."""
+        names = [name for branch in self.branches for name in branch_backends(branch)]
+        return list(dict.fromkeys(names))
+
+    @property
+    def total_measurements(self) -> int:
+        """The most feasible measurements the search can end with."""
+        sizes = [finite_size(branch) for branch in self.branches]
+        return sum(self.budget.total if size is None else min(size, self.budget.total) for size in sizes)
+
+
+def sweep_budget(config: SmartSearchConfig) -> Budget:
+    """Read the effort per branch from a config."""
+    return Budget(config.sweep.max_rounds, config.sweep.per_round)
+
+
+def branch_backends(branch: BranchSpace) -> list[str]:
+    """List the backends of a branch in knob order (by name when it was built without that knob)."""
+    supported = sorted(set().union(*branch.supported_backends.values()))
+    return list(branch.knob_choices.get("backend") or supported)
+
+
+def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None = CURRENT) -> SearchPlan:
+    """Filter the config by goal and capability, read the trace, enumerate the branches.
+
+    `capabilities` None: the user's own evaluator decides what can be measured.
+
+    Raises:
+        ValueError: nothing is left to search, a grid is asked for a continuous range, or (`InputError`)
+            the trace, model or SKU cannot be used.
+    """
+    filtered, notes = effective_config(config, capabilities)
+    trace = read_trace_facts(filtered)
+    branches, branch_notes = _enumerate(filtered)
+    policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
+    notes = [*notes, *trace.notes, *branch_notes, *_coverage_notes(filtered, branches, policies)]
+    return SearchPlan(filtered, branches, policies, notes, trace.model_context_tokens, trace.digest)
+
+
+def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
+    """Resolve `sweep.sampler` for one branch: auto is the grid where it fits the budget, else random."""
+    chosen = config.sweep.sampler
+    size = finite_size(branch)
+    if chosen == "auto":
+        return "grid" if size is not None and size <= sweep_budget(config).total else "random"
+    if chosen == "grid":
+        refuse_ranges(branch)
+    return chosen
+
+
+def _enumerate(config: SmartSearchConfig) -> tuple[list[BranchSpace], list[str]]:
+    """Enumerate the branches; the warnings about skipped modes become notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        branches = enumerate_branches(config, max_seq_len=config.search_space.context_length)
+    notes = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
+    for branch in branches:
+        notes += branch.notes
+    return branches, notes
+
+
+def _coverage_notes(
+    config: SmartSearchConfig, branches: list[BranchSpace], policies: dict[str, str]
+) -> list[str]:
+    budget, notes = sweep_budget(config).total, []
+    for branch in branches:
+        size = finite_size(branch)
+        if policies[branch.deployment_mode] == "grid" and size is not None and size > budget:
+            notes.append(
+                f"{branch.deployment_mode}: the grid has {size} points, but the budget of {budget} "
+                "measurements may end before its last one"
+            )
+    return notes

@@ -1,0 +1,166 @@
+"""Which of the configured choices a run really searches, and a note for each that it does not.
+
+Pure functions from a config to (config, notes); the caller's config is never changed. They run before
+anything is enumerated (spec 05 section 3.1, D7; 00-design, "capability set").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.replay.capabilities import CURRENT, Capabilities
+from aisimulate.spica.inert_fields import inert_notes
+from aisimulate.spica.planner import enables_scaling, filter_scaling_policies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aisimulate.spica.config import SmartSearchConfig
+
+FilterResult: TypeAlias = "tuple[SmartSearchConfig, list[str]]"
+Step: TypeAlias = "Callable[[SmartSearchConfig], FilterResult]"
+
+
+_TOPOLOGIES = {"agg": "aggregated", "disagg": "disaggregated"}
+
+
+def effective_config(config: SmartSearchConfig, capabilities: Capabilities | None = CURRENT) -> FilterResult:
+    """Return the config a run searches and one note per choice or field that it leaves aside.
+
+    `capabilities` None means that an evaluator of the user's decides what can be measured. Raises
+    InputError when a goal leaves no scaling policy, UnsupportedError when nothing that the replay can
+    simulate remains.
+    """
+    steps: list[Step] = [_drop_throughput_scaling, _drop_unseeded_scaling, _collapse_easy_planner]
+    if capabilities is not None:
+        # Before the last filter, which would otherwise speak of a planner that is dropped anyway.
+        steps.insert(2, lambda current: apply_capabilities(current, capabilities))
+    current, notes = _run(steps, config)
+    return current, notes + inert_notes(config, current)
+
+
+def apply(config: SmartSearchConfig) -> FilterResult:
+    """Apply the three planner filters alone (spec 05 section 3.1). Raises InputError when nothing is left."""
+    return _run([_drop_throughput_scaling, _drop_unseeded_scaling, _collapse_easy_planner], config)
+
+
+def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = CURRENT) -> FilterResult:
+    """Drop the choices that the replay cannot simulate, noting each.
+
+    Raises UnsupportedError, one line, when a knob has no choice left or a pinned feature is not simulated.
+    """
+    _refuse_pinned(config, capabilities)
+    rules: dict[str, Callable[[Any], bool]] = {
+        "deployment_mode": lambda mode: _TOPOLOGIES[mode] in capabilities.topologies,
+        "backend": lambda backend: backend in capabilities.backends,
+        "router_mode": lambda mode: mode in capabilities.placements,
+        "planner_scaling_policy": lambda policy: (
+            "planner" in capabilities.scalings or not enables_scaling(policy)
+        ),
+    }
+    return _run([partial(_keep_supported, knob, rule) for knob, rule in rules.items()], config)
+
+
+def _run(steps: Iterable[Step], config: SmartSearchConfig) -> FilterResult:
+    notes: list[str] = []
+    for step in steps:
+        config, found = step(config)
+        notes += found
+    return config, notes
+
+
+def _refuse_pinned(config: SmartSearchConfig, capabilities: Capabilities) -> None:
+    space, workload = config.search_space, config.workload
+    if workload.is_trace_based and workload.trace_format not in capabilities.trace_formats:
+        readable = ", ".join(sorted(capabilities.trace_formats))
+        raise UnsupportedError(
+            f"workload.trace_format {workload.trace_format!r} cannot be read yet (supported: {readable})"
+        )
+    if space.num_g2_blocks > 0 and "native_host_offload" not in capabilities.tiers:
+        raise UnsupportedError(
+            f"search_space.num_g2_blocks {space.num_g2_blocks}: KV offload to host memory cannot be "
+            "simulated yet; set 0"
+        )
+    if space.aic_nextn and not capabilities.speculation:
+        raise UnsupportedError(
+            f"search_space.aic_nextn {space.aic_nextn}: speculative decoding cannot be simulated yet; set 0"
+        )
+
+
+def _keep_supported(knob: str, legal: Callable[[Any], bool], config: SmartSearchConfig) -> FilterResult:
+    entries = getattr(config.search_space, knob)
+    kept = [entry for entry in entries if legal(entry)]
+    dropped = [entry for entry in entries if not legal(entry)]
+    if not dropped:
+        return config, []
+    if not kept:
+        raise UnsupportedError(f"search_space.{knob}: none of {_listed(entries)} can be simulated yet")
+    note = f"{knob}: dropped {_listed(dropped)} (cannot be simulated yet), searching {_listed(kept)}"
+    return _with_choices(config, {knob: kept}), [note]
+
+
+def _drop_throughput_scaling(config: SmartSearchConfig) -> FilterResult:
+    """Filter 1: predictive throughput scaling needs an SLA to size for."""
+    policies = config.search_space.planner_scaling_policy
+    allowed = config.goal.planner_optimization_target == "sla"
+    kept, dropped = filter_scaling_policies(policies, allow_throughput=allowed)
+    if not dropped:
+        return config, []
+    target = config.goal.target.value
+    if not kept:
+        raise InputError(
+            f"planner_scaling_policy: every entry enables throughput scaling, which the goal {target!r} "
+            "cannot seed; use a goodput goal with ttft_ms and itl_ms, or include 'disabled' or a 'load_*'"
+        )
+    note = (
+        f"planner_scaling_policy: dropped {len(dropped)} with throughput scaling, which the goal {target!r} "
+        f"cannot seed: {_listed(dropped)}"
+    )
+    return _with_choices(config, {"planner_scaling_policy": kept}), [note]
+
+
+def _drop_unseeded_scaling(config: SmartSearchConfig) -> FilterResult:
+    """Filter 2: an SLA planner sizes for TTFT and ITL; an end-to-end bound cannot tell it either."""
+    sla = config.goal.sla
+    if config.goal.planner_optimization_target != "sla" or sla is None or sla.has_token_bounds:
+        return config, []
+    policies = config.search_space.planner_scaling_policy
+    kept = [policy for policy in policies if not enables_scaling(policy)]
+    dropped = [policy for policy in policies if enables_scaling(policy)]
+    if not dropped:
+        return config, []
+    if not kept:
+        raise InputError(
+            "planner_scaling_policy: every entry scales, but an e2e-only SLA cannot seed the planner's "
+            "ttft/itl target; set sla.ttft_ms and sla.itl_ms, or include 'disabled'"
+        )
+    note = (
+        f"planner_scaling_policy: dropped {len(dropped)}, because an e2e-only SLA cannot seed the planner's "
+        f"ttft/itl target: {_listed(dropped)}"
+    )
+    return _with_choices(config, {"planner_scaling_policy": kept}), [note]
+
+
+def _collapse_easy_planner(config: SmartSearchConfig) -> FilterResult:
+    """Filter 3: throughput and latency planners use fixed thresholds; their details change nothing (D7)."""
+    space, target = config.search_space, config.goal.planner_optimization_target
+    if target == "sla" or not any(enables_scaling(policy) for policy in space.planner_scaling_policy):
+        return config, []
+    details = ("planner_fpm_sampling", "planner_load_sensitivity")
+    several = [knob for knob in details if len(getattr(space, knob)) > 1]
+    if not several:
+        return config, []
+    note = f"{', '.join(several)}: no effect on a planner that optimises {target}; one choice is searched"
+    return _with_choices(config, {knob: getattr(space, knob)[:1] for knob in several}), [note]
+
+
+def _with_choices(config: SmartSearchConfig, choices: dict[str, list[Any]]) -> SmartSearchConfig:
+    space = config.search_space.model_copy(update=choices)
+    return config.model_copy(update={"search_space": space})
+
+
+def _listed(entries: Sequence[Any]) -> str:
+    return ", ".join(str(entry) for entry in entries)

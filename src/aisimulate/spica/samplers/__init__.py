@@ -1,0 +1,1 @@
+"""The samplers that come with the package; each passes the contract suite of `BranchSampler`."""

@@ -1,0 +1,50 @@
+"""What every sampler offers to the round loop (spec 05 section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aisimulate.spica.parallel_enum import ParallelConfig
+    from aisimulate.spica.parallel_projection import ParallelProjection
+    from aisimulate.spica.search_space import BranchSpace
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """One deployment to try.
+
+    `selection` holds deployment_mode, then the pinned knobs, the float ranges and the searched knobs.
+    `handle` is the sampler's own (a trial, a row); the loop only hands it back. `projection` is None when
+    the sampler chose the parallel config itself instead of projecting latent features onto the pool.
+    """
+
+    selection: dict[str, Any]
+    parallel_config: ParallelConfig
+    handle: object = None
+    projection: ParallelProjection | None = None
+
+
+class BranchSampler(Protocol):
+    """Proposes deployments of one branch and learns from their outcomes.
+
+    The loop calls it from one thread, tells every suggestion exactly once and in the order suggested; a
+    model-based sampler may therefore keep its observations in a plain list.
+    """
+
+    branch: BranchSpace
+
+    def suggest(self, count: int) -> list[Suggestion]:
+        """Propose up to `count` (>= 1) deployments; an empty list means the space is exhausted."""
+        ...
+
+    def observe(self, suggestion: Suggestion, metrics: Mapping[str, float]) -> None:
+        """Learn a measured result: `objective` (signed, larger is better) or the raw objective vector."""
+        ...
+
+    def observe_infeasible(self, suggestion: Suggestion, reason: str) -> None:
+        """Learn that a suggestion has no result, and why."""
+        ...

@@ -1,0 +1,155 @@
+"""From a replay report to a score, a ranking and a Pareto front (spec 05 section 2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.spica.config import Candidate
+from aisimulate.spica.config_goal import OptimizationTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+MS_PER_HOUR = 3_600_000.0
+
+
+def avg_gpu(report: Mapping[str, float]) -> float:
+    """Time average of provisioned GPUs over the run; 0.0 when its parts are missing or not positive."""
+    gpu_hours = report.get("gpu_hours", 0.0)
+    duration_ms = report.get("duration_ms", 0.0)
+    if gpu_hours <= 0 or duration_ms <= 0:
+        return 0.0
+    return gpu_hours / (duration_ms / MS_PER_HOUR)
+
+
+def _plain(key: str, missing: float = 0.0) -> Callable[[Mapping[str, float]], float]:
+    return lambda report: report.get(key, missing)
+
+
+def _per_gpu(key: str) -> Callable[[Mapping[str, float]], float]:
+    def value(report: Mapping[str, float]) -> float:
+        gpus = avg_gpu(report)
+        return report.get(key, 0.0) / gpus if gpus > 0 else 0.0
+
+    return value
+
+
+_VALUES: dict[OptimizationTarget, Callable[[Mapping[str, float]], float]] = {
+    OptimizationTarget.THROUGHPUT: _plain("output_throughput_tok_s"),
+    OptimizationTarget.THROUGHPUT_PER_GPU: _per_gpu("output_throughput_tok_s"),
+    OptimizationTarget.THROUGHPUT_PER_USER: _plain("mean_output_token_throughput_per_user"),
+    OptimizationTarget.E2E_LATENCY: _plain("mean_e2e_latency_ms", missing=float("inf")),
+    OptimizationTarget.GOODPUT: _plain("goodput_output_throughput_tok_s"),
+    OptimizationTarget.GOODPUT_PER_GPU: _per_gpu("goodput_output_throughput_tok_s"),
+}
+
+
+def objective_value(report: Mapping[str, float], target: OptimizationTarget | str) -> float:
+    """Return the target's raw value in its own unit (tok/s, tok/s/GPU, tok/s/user or ms).
+
+    Raises ValueError for pareto (multi-objective) and for an unknown target.
+    """
+    known = _target(target)
+    if known is OptimizationTarget.PARETO:
+        raise ValueError("pareto is multi-objective: use objective_vector")
+    return float(_VALUES[known](report))
+
+
+def score_report(report: Mapping[str, float], target: OptimizationTarget | str) -> float:
+    """Return the signed score, more is better: the raw value, negated for latency."""
+    value = objective_value(report, target)
+    return value if _target(target).maximize else -value
+
+
+def objective_vector(
+    report: Mapping[str, float], objectives: Iterable[OptimizationTarget | str]
+) -> dict[str, float]:
+    """Return `{target: raw value}`, unsigned, in the order of `objectives`."""
+    return {_target(target).value: objective_value(report, target) for target in objectives}
+
+
+def is_feasible(used_gpus: int, gpu_budget: int) -> bool:
+    """Whether a deployment fits the budget. SLAs are no gate: they live inside goodput."""
+    return used_gpus <= gpu_budget
+
+
+def make_candidate(
+    config: Mapping[str, Any],
+    report: Mapping[str, Any],
+    target: OptimizationTarget | str,
+    *,
+    pareto_objectives: Sequence[OptimizationTarget | str] | None = None,
+) -> Candidate:
+    """Score one measured deployment; every numeric key of the report is kept as a metric (D15).
+
+    Raises ValueError when `target` is pareto and `pareto_objectives` is missing.
+    """
+    metrics = _numeric(report)
+    objectives = None
+    if _target(target) is OptimizationTarget.PARETO:
+        if not pareto_objectives:
+            raise ValueError("a pareto candidate needs pareto_objectives")
+        objectives = objective_vector(metrics, pareto_objectives)
+        score = next(iter(objectives.values()))
+    else:
+        score = score_report(metrics, target)
+    return Candidate(
+        config=dict(config),
+        used_gpus=config.get("used_gpus") or 0,
+        score=score,
+        metrics=metrics,
+        objectives=objectives,
+    )
+
+
+def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Order best first: score, then fewer GPUs, then the given (evaluation) order (D16)."""
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.used_gpus))
+
+
+def pareto_front(
+    candidates: Iterable[Candidate], objectives: Sequence[OptimizationTarget | str]
+) -> list[Candidate]:
+    """Return the candidates no other one dominates, by the last objective ascending.
+
+    Equal vectors are all kept. Ties go by the other objectives (later ones first), then fewer GPUs,
+    then the given order. Candidates without an objectives vector are ignored.
+    """
+    targets = [_target(target) for target in objectives]
+    pool = [candidate for candidate in candidates if candidate.objectives is not None]
+    gains = [_gains(candidate, targets) for candidate in pool]
+    front = [
+        candidate
+        for candidate, own in zip(pool, gains, strict=True)
+        if not any(_dominates(other, own) for other in gains)
+    ]
+    return sorted(front, key=lambda candidate: (_reversed_values(candidate, targets), candidate.used_gpus))
+
+
+def _target(target: OptimizationTarget | str) -> OptimizationTarget:
+    try:
+        return OptimizationTarget(target)
+    except ValueError:
+        raise ValueError(f"unknown optimization target {target!r}") from None
+
+
+def _numeric(report: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        key: float(value)
+        for key, value in report.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+
+
+def _gains(candidate: Candidate, targets: Sequence[OptimizationTarget]) -> tuple[float, ...]:
+    values = candidate.objectives or {}
+    return tuple(values[target.value] * (1 if target.maximize else -1) for target in targets)
+
+
+def _dominates(other: tuple[float, ...], own: tuple[float, ...]) -> bool:
+    return other != own and all(a >= b for a, b in zip(other, own, strict=True))
+
+
+def _reversed_values(candidate: Candidate, targets: Sequence[OptimizationTarget]) -> tuple[float, ...]:
+    values = candidate.objectives or {}
+    return tuple(values[target.value] for target in reversed(targets))

@@ -1,0 +1,187 @@
+"""The search itself: filter, enumerate, search each branch, merge (spec 05 section 11.1)."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.replay.capabilities import CURRENT
+from aisimulate.spica.evaluate import EvaluationContext
+from aisimulate.spica.evaluator import ReplayEvaluator
+from aisimulate.spica.executor import open_pool
+from aisimulate.spica.kv_estimate import resolve_backend_version
+from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
+from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState
+from aisimulate.spica.observer import Observer, SilentObserver
+from aisimulate.spica.plan import SearchPlan, plan_search
+from aisimulate.spica.progress import progress_observer
+from aisimulate.spica.sampler import make_branch_sampler
+from aisimulate.spica.samplers.base import BranchSampler
+from aisimulate.spica.score import pareto_front, rank
+from aisimulate.spica.summary import Progress, summary_lines
+
+if TYPE_CHECKING:
+    from aisimulate.spica.config import Candidate, SmartSearchConfig
+    from aisimulate.spica.evaluator import Evaluator
+    from aisimulate.spica.loop import OnRound
+    from aisimulate.spica.outcome import Outcome
+    from aisimulate.spica.search_space import BranchSpace
+
+SamplerFactory = Callable[..., BranchSampler]
+
+
+@dataclass(slots=True)
+class SearchResult:
+    """Everything a search found. `candidates` are ranked, or the Pareto front; `outcomes` all attempts.
+
+    An interrupted search holds what was measured until then.
+    """
+
+    plan: SearchPlan
+    backend_versions: dict[str, str]
+    progress: Progress
+    outcomes: list[Outcome] = field(default_factory=list)
+    branches: list[BranchReport] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def run_smart_search(
+    config: SmartSearchConfig,
+    *,
+    evaluator: Evaluator | None = None,
+    sampler_factory: SamplerFactory = make_branch_sampler,
+    show_progress: bool = True,
+    on_round: OnRound | None = None,
+) -> list[Candidate]:
+    """Search for the best deployments; best first for a scalar goal, the front for a Pareto goal.
+
+    `evaluator` measures a plan (default: our own replay). `sampler_factory(branch, study_id=...,
+    objectives=...)` builds a sampler per deployment mode and is also given `seed` and `policy` if it takes
+    them. `on_round(number, candidates)` sees all feasible candidates after every round; an exception in it
+    ends the search. Nothing feasible gives an empty list.
+
+    Raises:
+        ValueError: the configuration leaves nothing to search (`InputError` for a bad trace or SKU).
+        EvaluatorPoolError: the worker processes cannot run.
+        KeyboardInterrupt: after all workers were stopped.
+    """
+    observer = progress_observer() if show_progress else SilentObserver()
+    result = run_search(
+        config, evaluator=evaluator, sampler_factory=sampler_factory, observer=observer, on_round=on_round
+    )
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result.candidates
+
+
+def run_search(
+    config: SmartSearchConfig,
+    *,
+    evaluator: Evaluator | None = None,
+    sampler_factory: SamplerFactory = make_branch_sampler,
+    observer: Observer | None = None,
+    on_round: OnRound | None = None,
+) -> SearchResult:
+    """Do the work of `run_smart_search` and keep everything; Ctrl-C ends it early with a partial result."""
+    observer = observer or SilentObserver()
+    try:
+        return _search(config, evaluator, sampler_factory, observer, on_round)
+    finally:
+        observer.close()
+
+
+def _search(
+    config: SmartSearchConfig,
+    evaluator: Evaluator | None,
+    sampler_factory: SamplerFactory,
+    observer: Observer,
+    on_round: OnRound | None,
+) -> SearchResult:
+    progress = Progress(config.goal)
+    observer.phase("enumerating", progress)
+    plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
+    for note in plan.notes:
+        observer.note(note)
+    context = _context(plan, evaluator, observer)
+    result = SearchResult(plan, dict(context.backend_versions), progress)
+    state = SearchState(progress, outcomes=result.outcomes)
+    try:
+        _search_branches(plan, context, state, result, sampler_factory, observer, on_round)
+    except KeyboardInterrupt:
+        result.interrupted = True
+    result.candidates = _merge(plan.config, state.candidates)
+    observer.done(summary_lines(progress, result.candidates))
+    return result
+
+
+def _context(plan: SearchPlan, evaluator: Evaluator | None, observer: Observer) -> EvaluationContext:
+    config = plan.config
+    predictor = sweep_load_predictor(config, show_progress=False)
+    for note in predictor.notes:
+        observer.note(note)
+    sku = config.search_space.hardware_sku
+    return EvaluationContext(
+        config=config,
+        evaluator=evaluator or ReplayEvaluator(config.workload, config.goal),
+        backend_versions={name: resolve_backend_version(sku, name) for name in plan.backends},
+        load_predictor=predictor,
+        model_context_tokens=plan.model_context_tokens,
+        trace_digest=plan.trace_digest,
+    )
+
+
+def _search_branches(
+    plan: SearchPlan,
+    context: EvaluationContext,
+    state: SearchState,
+    result: SearchResult,
+    sampler_factory: SamplerFactory,
+    observer: Observer,
+    on_round: OnRound | None,
+) -> None:
+    sweep, budget = plan.config.sweep, plan.budget
+    state.progress.total = plan.total_measurements
+    pool = open_pool(
+        context,
+        parallel_evals=sweep.parallel_evals,
+        per_round=budget.per_round,
+        max_eval_seconds=sweep.max_eval_seconds,
+    )
+    with pool:
+        for branch in plan.branches:
+            observer.phase(branch.deployment_mode, state.progress)
+            sampler = _make_sampler(sampler_factory, branch, plan)
+            search = BranchSearch(
+                branch, sampler, budget=budget, pool=pool, context=context, state=state, observer=observer
+            )
+            result.branches.append(search.report)
+            search.run(on_round)
+
+
+def _make_sampler(factory: SamplerFactory, branch: BranchSpace, plan: SearchPlan) -> BranchSampler:
+    goal = plan.config.goal
+    objectives = None
+    if goal.is_pareto:
+        objectives = [(target.value, target.maximize) for target in goal.resolved_pareto_objectives]
+    # Unique per run: a sampler with persistent studies must never inherit an older run's.
+    study_id = f"spica_{branch.deployment_mode}_{uuid.uuid4().hex[:8]}"
+    extras = {"seed": plan.config.sweep.random_seed, "policy": plan.policies[branch.deployment_mode]}
+    return factory(branch, study_id=study_id, objectives=objectives, **_accepted(factory, extras))
+
+
+def _accepted(factory: SamplerFactory, extras: dict[str, Any]) -> dict[str, Any]:
+    """Keep the keyword arguments that a factory's signature takes."""
+    parameters = inspect.signature(factory).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return extras
+    return {name: value for name, value in extras.items() if name in parameters}
+
+
+def _merge(config: SmartSearchConfig, candidates: list[Candidate]) -> list[Candidate]:
+    if config.goal.is_pareto:
+        return pareto_front(candidates, config.goal.resolved_pareto_objectives)
+    return rank(candidates)

@@ -1,0 +1,241 @@
+"""Branches: one search space per deployment mode, with its pool of configs and its knobs (spec 05 section 5)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import InputError
+from aisimulate.spica.dropped_shapes import summarise_drops
+from aisimulate.spica.finite_space import PLANNER_DETAIL_KNOBS, ROUTER_WEIGHT_KNOBS, distinct_choices
+from aisimulate.spica.kv_estimate import NoPerfDatabase, RoleKnobs, estimator_missing_reason
+from aisimulate.spica.model_hw import NoTimingData, NoViableParallelConfig, parallel_configs_for
+from aisimulate.spica.parallel_enum import describe_config
+from aisimulate.spica.pinned_configs import pinned_configs, width_problem
+from aisimulate.spica.planner import enables_scaling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aisimulate.spica.config import SearchSpace, SmartSearchConfig
+    from aisimulate.spica.parallel_enum import ParallelConfig
+    from aisimulate.spica.dropped_shapes import DroppedShape
+
+ROLES = {"agg": ("agg",), "disagg": ("prefill", "decode")}
+_HOST_TIER_WEIGHTS = frozenset({"host_cache_hit_weight", "disk_cache_hit_weight"})
+
+# What Replay refuses whatever the configs: (mode, backend) -> why.
+_REPLAY_INCOMPATIBLE = {("disagg", "trtllm"): "Replay cannot simulate trtllm in disagg mode"}
+
+
+@dataclass(frozen=True)
+class BranchSpace:
+    """The search space of one deployment mode.
+
+    `parallel_configs` is the union of the backends' pools in first-seen order; `knob_choices` lists each
+    discrete knob's values, `float_ranges` the (min, max) of continuous ones. `notes` are one-line remarks
+    for the user on what was left out, and why.
+    """
+
+    deployment_mode: str
+    parallel_configs: tuple[ParallelConfig, ...]
+    supported_backends: Mapping[ParallelConfig, frozenset[str]]
+    knob_choices: Mapping[str, list[Any]]
+    gpu_budget: int | None = None
+    float_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def branch_knob_choices(search_space: SearchSpace, deployment_mode: str) -> dict[str, list[Any]]:
+    """List the choices of the router, planner and engine knobs that can act in `deployment_mode`.
+
+    Knobs that nothing listed would read are left out: router weights without kv_router, host and disk
+    weights without host offload, sampling and sensitivity without a planner loop.
+    """
+    names = [*_router_knobs(search_space), *_planner_knobs(search_space)]
+    for role in ROLES[deployment_mode]:
+        names += [f"{role}_max_num_batched_tokens", f"{role}_max_num_seqs"]
+    return {name: distinct_choices(name, getattr(search_space, name)) for name in names}
+
+
+def _router_knobs(search_space: SearchSpace) -> list[str]:
+    if "kv_router" not in search_space.router_mode:
+        return ["router_mode"]
+    offload = search_space.num_g2_blocks > 0
+    weights = [knob for knob in ROUTER_WEIGHT_KNOBS if offload or knob not in _HOST_TIER_WEIGHTS]
+    return ["router_mode", *weights]
+
+
+def _planner_knobs(search_space: SearchSpace) -> list[str]:
+    scaling = any(enables_scaling(policy) for policy in search_space.planner_scaling_policy)
+    return ["planner_scaling_policy", *(PLANNER_DETAIL_KNOBS if scaling else ())]
+
+
+@dataclass
+class _ModePools:
+    """What enumeration found for one mode: each backend's pool, or the reason it has none."""
+
+    pools: dict[str, list[ParallelConfig]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    no_data: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, backend: str, reason: str, *, no_data: bool = False) -> None:
+        """Record why a backend is out."""
+        self.refused[backend] = reason
+        if no_data:
+            self.no_data.add(backend)
+
+    @property
+    def only_lacks_data(self) -> bool:
+        """Whether every refusal is for want of performance data."""
+        return bool(self.refused) and self.no_data == set(self.refused)
+
+    @property
+    def reasons(self) -> str:
+        """All refusals in one line."""
+        return "; ".join(f"{backend}: {reason}" for backend, reason in self.refused.items())
+
+
+def favourable_role_knobs(search_space: SearchSpace, deployment_mode: str) -> dict[str, RoleKnobs]:
+    """Give each role the listed knobs that leave most room for KV: what they refuse, no candidate can hold."""
+    return {
+        role: RoleKnobs(
+            max_num_tokens=min(getattr(search_space, f"{role}_max_num_batched_tokens")),
+            memory_fraction=getattr(search_space, f"{role}_gpu_memory_utilization"),
+        )
+        for role in ROLES[deployment_mode]
+    }
+
+
+def _collect_pools(space: SearchSpace, mode: str, max_seq_len: int | None) -> _ModePools:
+    """Ask for every backend's pool; a backend without data or without a viable config is refused."""
+    found = _ModePools()
+    for backend in dict.fromkeys(space.backend):
+        if (mode, backend) in _REPLAY_INCOMPATIBLE:
+            found.refuse(backend, _REPLAY_INCOMPATIBLE[mode, backend])
+            continue
+        dropped: list[DroppedShape] = []
+        try:
+            found.pools[backend] = list(
+                parallel_configs_for(
+                    space.model_name,
+                    space.hardware_sku,
+                    gpu_budget=space.gpu_budget,
+                    deployment_mode=mode,
+                    backend=backend,
+                    max_seq_len=max_seq_len,
+                    min_gpu_budget=space.min_gpu_budget,
+                    role_knobs=favourable_role_knobs(space, mode),
+                    on_drop=dropped.append,
+                )
+            )
+        except (NoPerfDatabase, NoViableParallelConfig) as error:
+            found.refuse(backend, str(error), no_data=isinstance(error, (NoPerfDatabase, NoTimingData)))
+        found.notes += [f"{mode}/{backend}: {note}" for note in summarise_drops(dropped)]
+    return found
+
+
+def _keep_pinned(found: _ModePools, pins: Sequence[ParallelConfig]) -> None:
+    """Restrict every pool to the pinned configs; raise when a pin, or every backend, is left without."""
+    for backend, pool in list(found.pools.items()):
+        legal = set(pool)
+        found.pools[backend] = [pin for pin in pins if pin in legal]
+        if not found.pools[backend]:
+            del found.pools[backend]
+            found.refuse(backend, "no pinned config is in its pool")
+    legal_somewhere = {pin for pool in found.pools.values() for pin in pool}
+    offenders = [pin for pin in pins if pin not in legal_somewhere]
+    if not offenders:
+        return
+    listed = ", ".join(describe_config(pin) + width_problem(pin) for pin in offenders)
+    illegal = f"legal/KV-feasible for no configured backend: {listed} ({found.reasons or 'not in any pool'})"
+    if not found.pools:
+        error = NoTimingData if found.only_lacks_data else NoViableParallelConfig
+        raise error(f"no configured backend can run the pinned parallel_configs; {illegal}")
+    raise NoViableParallelConfig(f"search_space.parallel_configs: {illegal}")
+
+
+def _skip_message(space: SearchSpace, mode: str, found: _ModePools) -> str:
+    return (
+        f"deployment_mode {mode!r} skipped: no backend has a viable parallel config within "
+        f"{space.gpu_budget} GPUs ({found.reasons})"
+    )
+
+
+def _load_dimension(
+    config: SmartSearchConfig,
+) -> tuple[dict[str, list[Any]], dict[str, tuple[float, float]]]:
+    """Give the KV-load ratio as a pinned choice or as a continuous range, if it is set at all."""
+    if config.workload.kv_load_ratio is None:
+        return {}, {}
+    bounds = config.workload.kv_load_ratio_range
+    if bounds is None:
+        return {"kv_load_ratio": [config.workload.kv_load_ratio]}, {}
+    return {}, {"kv_load_ratio": bounds}
+
+
+def _make_branch(config: SmartSearchConfig, mode: str, found: _ModePools) -> BranchSpace:
+    supported: dict[ParallelConfig, set[str]] = {}
+    for backend, pool in found.pools.items():
+        for parallel_config in pool:
+            supported.setdefault(parallel_config, set()).add(backend)
+    load_choices, float_ranges = _load_dimension(config)
+    knobs = branch_knob_choices(config.search_space, mode)
+    refused = [f"{mode}/{backend} left out: {reason}" for backend, reason in found.refused.items()]
+    return BranchSpace(
+        deployment_mode=mode,
+        parallel_configs=tuple(supported),
+        supported_backends={key: frozenset(backends) for key, backends in supported.items()},
+        knob_choices={**knobs, "backend": list(found.pools), **load_choices},
+        gpu_budget=config.search_space.gpu_budget,
+        float_ranges=float_ranges,
+        notes=(*refused, *found.notes),
+    )
+
+
+def _require_estimator(config: SmartSearchConfig) -> None:
+    """Refuse a KV-relative load, before any work, when capacities cannot be estimated."""
+    reason = estimator_missing_reason()
+    if reason and config.workload.kv_load_ratio is not None:
+        raise InputError(f"workload.kv_load_ratio needs the KV-capacity estimator: {reason}")
+
+
+def enumerate_branches(config: SmartSearchConfig, *, max_seq_len: int | None = None) -> list[BranchSpace]:
+    """Build one branch per deployment mode, in listed order (spec 05 section 5).
+
+    `max_seq_len` is the sequence length in tokens that one rank's KV must exceed; None stands for
+    `search_space.context_length`, and that for the model's maximum. A backend that cannot run a mode is
+    left out and a mode that no backend can run is skipped with a warning, both with the reason.
+
+    Raises:
+        NoViableParallelConfig: no mode is left, or a pinned config is legal for no backend.
+        InputError: unknown SKU or model, or a KV-relative load without a capacity estimator.
+    """
+    _require_estimator(config)
+    space = config.search_space
+    length = space.context_length if max_seq_len is None else max_seq_len
+    branches: list[BranchSpace] = []
+    skipped: dict[str, _ModePools] = {}
+    for mode in dict.fromkeys(space.deployment_mode):
+        found = _collect_pools(space, mode, length)
+        if space.parallel_configs:
+            _keep_pinned(found, pinned_configs(space.parallel_configs, mode))
+        if found.pools:
+            branches.append(_make_branch(config, mode, found))
+        else:
+            skipped[mode] = found
+            warnings.warn(_skip_message(space, mode, found), stacklevel=2)
+    if not branches:
+        raise _nothing_left(space, skipped)
+    return branches
+
+
+def _nothing_left(space: SearchSpace, skipped: Mapping[str, _ModePools]) -> NoViableParallelConfig:
+    error = NoTimingData if all(found.only_lacks_data for found in skipped.values()) else NoViableParallelConfig
+    detail = "; ".join(f"{mode} skipped ({found.reasons})" for mode, found in skipped.items())
+    return error(
+        f"no deployment_mode has a viable parallel config for {space.model_name} on {space.hardware_sku} "
+        f"within {space.gpu_budget} GPUs: {detail}"
+    )

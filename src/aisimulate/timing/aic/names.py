@@ -1,0 +1,129 @@
+"""Model names: bundled, in a local folder, or (only when asked) downloaded.
+
+A name is looked up among the bundled models first. A local folder of the same relative name does not
+shadow it; write the folder as a path that starts with `.`, `~` or `/` to mean the folder.
+"""
+
+from __future__ import annotations
+
+from contextlib import chdir
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from aisimulate.core.errors import InputError, nearest
+from aisimulate.timing.aic.errors import ModelNotAvailable, clean
+from aisimulate.timing.aic.sdk import sdk_call
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a checkpoint's configuration says. `nextn` is its number of built-in draft layers."""
+
+    name: str
+    architecture: str
+    layers: int
+    context_tokens: int
+    is_moe: bool
+    num_experts: int
+    num_heads: int
+    num_kv_heads: int
+    hidden_size: int
+    nextn: int
+
+
+@lru_cache(maxsize=1)
+def bundled_models() -> tuple[str, ...]:
+    """Names whose configuration ships with AI Configurator, sorted."""
+    from aiconfigurator_core.sdk.common import DefaultHFModels  # noqa: PLC0415 - costs start-up time
+
+    return tuple(sorted(DefaultHFModels))
+
+
+def resolve_model(name: str, allow_download: bool = False) -> str:
+    """Give the string under which the SDK finds the model's configuration.
+
+    Raises `InputError` for a blank name and `ModelNotAvailable` when the model is neither bundled nor a
+    folder with a `config.json`, unless `allow_download` lets the SDK fetch it over the network.
+    """
+    if not name.strip():
+        raise InputError(f"AIC model: {name!r} must not be blank")
+    if name.startswith((".", "~")) or Path(name).is_absolute():
+        return _local(name)
+    if name in bundled_models():
+        return _bundled(name)
+    if Path(name).is_dir():
+        return _local(name)
+    if allow_download:
+        _config(name)
+        return name
+    raise ModelNotAvailable(
+        f"AIC model: {name!r} is not bundled; give the folder of its config.json, or allow the download"
+        f"{nearest(name, bundled_models())}"
+    )
+
+
+@lru_cache(maxsize=128)
+def model_facts(name: str, allow_download: bool = False) -> ModelFacts:
+    """Read a model's configuration. Raises like `resolve_model`, or `ModelNotAvailable` if unreadable."""
+    path = resolve_model(name, allow_download)
+    with sdk_call(f"AIC model {name}"):
+        from aiconfigurator_core.sdk.config_builders import resolve_nextn_auto  # noqa: PLC0415 - start-up time
+        from aiconfigurator_core.sdk.models import check_is_moe  # noqa: PLC0415 - start-up time
+
+        info = _config(path)
+        return ModelFacts(
+            name=name,
+            architecture=str(info["architecture"]),
+            layers=int(info["layers"]),
+            context_tokens=int(info["context"]),
+            is_moe=bool(check_is_moe(path)),
+            num_experts=int(info["num_experts"] or 0),
+            num_heads=int(info["n"]),
+            num_kv_heads=int(info["n_kv"]),
+            hidden_size=int(info["hidden_size"]),
+            nextn=int(resolve_nextn_auto(path)),
+        )
+
+
+def _local(name: str) -> str:
+    folder = Path(name).expanduser()
+    if not (folder / "config.json").is_file():
+        raise ModelNotAvailable(f"AIC model: {name!r} has no config.json")
+    _config(str(folder))
+    return str(folder)
+
+
+def _bundled(name: str) -> str:
+    """Make the SDK use the bundled configuration even where a folder of that name stands in the way.
+
+    It tests for a folder first, but keeps what it read; so read once from a place without such a folder.
+    """
+    if Path(name).is_dir():
+        import aiconfigurator_core  # noqa: PLC0415 - costs start-up time
+
+        with chdir(Path(aiconfigurator_core.__file__).parent):
+            _config(name)
+    return name
+
+
+def _config(path: str) -> dict[str, Any]:
+    """Read a configuration through the SDK, which keeps it. Raises `ModelNotAvailable`."""
+    from aiconfigurator_core.sdk.utils import (  # noqa: PLC0415 - costs start-up time
+        HuggingFaceDownloadError,
+        get_model_config_from_model_path,
+    )
+
+    with sdk_call(f"AIC model {path}"):
+        try:
+            config: dict[str, Any] = get_model_config_from_model_path(path)
+        except HuggingFaceDownloadError as error:
+            raise ModelNotAvailable(
+                f"AIC model: {path!r} could not be downloaded; give the folder of its config.json instead"
+            ) from error
+        except Exception as error:
+            raise ModelNotAvailable(
+                f"AIC model: {path!r}: unusable config.json: {clean(str(error))}"
+            ) from error
+    return config

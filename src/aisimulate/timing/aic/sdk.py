@@ -1,0 +1,57 @@
+"""The one doorway to the SDK: quiet, and with its exceptions translated."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from aisimulate.core.errors import AISimulateError
+from aisimulate.timing.aic.errors import clean, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOGGER_NAME = "aiconfigurator_core"
+_advisories: dict[str, None] = {}
+
+
+class _Collector(logging.Handler):
+    """Keep warnings, which the SDK writes by the dozen on first use of a data set, out of the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember the message once."""
+        if record.levelno >= logging.WARNING:
+            _advisories.setdefault(clean(record.getMessage()))
+
+
+_COLLECTOR = _Collector()
+
+
+@contextmanager
+def sdk_call(subject: str) -> Iterator[None]:
+    """Run SDK code: its log is collected and its exceptions become ours, named after `subject`.
+
+    Raises: the errors of `aisimulate.timing.aic.errors`; `TimingError` for anything unforeseen.
+    """
+    logger = logging.getLogger(_LOGGER_NAME)
+    propagated = logger.propagate
+    logger.propagate = False
+    logger.addHandler(_COLLECTOR)
+    try:
+        yield
+    except AISimulateError:
+        raise
+    except Exception as error:
+        raise translate(error, subject) from None
+    finally:
+        logger.removeHandler(_COLLECTOR)
+        logger.propagate = propagated
+
+
+def sdk_advisories() -> tuple[str, ...]:
+    """All warnings the SDK logged in this process so far, in order of first appearance.
+
+    They depend on what the process did before, so they are for people, never for results.
+    """
+    return tuple(_advisories)

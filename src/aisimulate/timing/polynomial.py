@@ -1,0 +1,221 @@
+"""The reference polynomial: decode time depends only on the share of the KV pool in use (spec 01 2.1).
+
+A rank meets the same integer token counts again and again, so whole-ns durations are tabulated once per
+(pool size, speed-up) and a run of k passes is one C-speed sum over a strided slice of the table.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import TimingError
+from aisimulate.core.units import NS_PER_S, duration_ns, scaled_ns
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from aisimulate.timing.ramps import Int64s
+
+# Small enough for the temporaries of a fill to stay in cache.
+_CHUNK_TOKENS = 1 << 13
+# A float holds every whole number up to here, so sums of float durations below it are exact.
+_EXACT_FLOAT = 1 << 53
+# Distance from a whole number beyond which a float product cannot tell which side of the tie it is on.
+_NEAR_TIE = 0.4999
+
+
+def prefill_ms(tokens: int) -> float:
+    """Time of a prefill forward over `tokens` new tokens; the order of operations is part of the rule."""
+    x = float(tokens)
+    return 4.209989e-7 * (x * x) + 1.518344e-2 * x + 16.50142
+
+
+def decode_ms(context_tokens: int, total_kv_tokens: int) -> float:
+    """Time of a decode forward when `context_tokens` of the pool's `total_kv_tokens` are in use."""
+    u = min(1.0, context_tokens / total_kv_tokens) if total_kv_tokens else 1.0
+    return max(1.0, -25.74 * (u * u) + 54.01 * u + 5.74)
+
+
+class PolynomialTimer:
+    """A `PassTimer` over a lazily grown table of decode durations indexed by context tokens.
+
+    The table never exceeds the pool's token count; from there on the duration is constant.
+    Durations never decrease with context: the real polynomial rises by at least 2.53 ms over the pool,
+    which exceeds float error per token for any pool below 10^14 tokens, and rounding is monotone.
+    """
+
+    __slots__ = ("_decode_speedup", "_full_ns", "_prefill_speedup", "_table", "_total_tokens")
+
+    def __init__(self, total_kv_tokens: int, prefill_speedup: float, decode_speedup: float) -> None:
+        self._total_tokens = total_kv_tokens
+        self._prefill_speedup = prefill_speedup
+        self._decode_speedup = decode_speedup
+        self._full_ns = self._evaluate(total_kv_tokens)
+        if self._full_ns >= 1 << 62:
+            raise TimingError(f"decode_speedup_ratio {decode_speedup!r} makes a pass too long to represent")
+        sums_fit = self._full_ns * max(total_kv_tokens, 1) < _EXACT_FLOAT
+        self._table: array[Any] = array("d") if sums_fit else array("q")
+
+    def __reduce__(self) -> tuple[object, tuple[int, float, float]]:
+        """Send the parameters, not the table, to another process."""
+        return polynomial_timer, (self._total_tokens, self._prefill_speedup, self._decode_speedup)
+
+    def prefill_ns(self, batch: int, mean_isl: int, mean_prefix: int) -> int:
+        """Duration of a prefill forward; 0 when nothing is left to compute."""
+        if batch == 0 or mean_isl <= mean_prefix:
+            return 0
+        ns = duration_ns(prefill_ms(batch * (mean_isl - mean_prefix)))
+        return scaled_ns(ns, self._prefill_speedup)
+
+    def decode_ns(self, batch: int, context_tokens: int) -> int:
+        """Duration of one decode forward."""
+        table = self._table
+        if context_tokens < len(table):
+            return int(table[context_tokens])
+        return (
+            int(self._passes(context_tokens, 1, 1)[0])
+            if context_tokens < self._total_tokens
+            else self._full_ns
+        )
+
+    def run_ns(self, batch: int, context_tokens: int, passes: int) -> int:
+        """Exact duration of a run."""
+        stop = context_tokens + passes * batch
+        if stop - batch < len(self._table):
+            return int(sum(self._table[context_tokens:stop:batch]))
+        rising = self._rising(batch, context_tokens, passes)
+        return int(sum(self._passes(context_tokens, batch, rising))) + (passes - rising) * self._full_ns
+
+    def run_floor_ns(self, batch: int, context_tokens: int, passes: int) -> int:
+        """Lower bound of `run_ns`: every pass at least as long as the first."""
+        table = self._table
+        if context_tokens < len(table):
+            return passes * int(table[context_tokens])
+        return passes * self.decode_ns(batch, context_tokens)
+
+    def passes_until(self, batch: int, context_tokens: int, passes: int, elapsed_ns: int) -> tuple[int, int]:
+        """Smallest k <= passes whose run lasts `elapsed_ns` or more, else `passes`; with its ns.
+
+        The answer lies between `elapsed / longest pass` and `elapsed / first pass`; only the passes
+        up to the latter are looked at, and all but the few between the two are summed in C.
+        """
+        if elapsed_ns <= 0:
+            return 0, 0
+        first = self.decode_ns(batch, context_tokens)
+        most = min(passes, -(-elapsed_ns // first)) if first else passes
+        rising = self._rising(batch, context_tokens, most)
+        durations = self._passes(context_tokens, batch, rising)
+        longest = durations[-1] if rising else self._full_ns
+        count = min(int((elapsed_ns - 1) // longest), rising) if longest else rising
+        total = int(sum(durations[:count]))
+        for duration in durations[count:]:
+            count += 1
+            total += int(duration)
+            if total >= elapsed_ns:
+                return count, total
+        return self._level_until(most, count, total, elapsed_ns)
+
+    def durations_ns(self, batch: int, context_tokens: int, passes: int) -> list[int]:
+        """List the duration of each pass of a run."""
+        rising = self._rising(batch, context_tokens, passes)
+        durations = list(map(int, self._passes(context_tokens, batch, rising)))
+        return durations + [self._full_ns] * (passes - rising)
+
+    def expand_ns(self, batches: Int64s, contexts: Int64s, passes: Int64s) -> Int64s:
+        """Durations of the passes of many runs, concatenated."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+
+        durations = array(self._table.typecode)
+        for batch, context_tokens, count in zip(
+            batches.tolist(), contexts.tolist(), passes.tolist(), strict=True
+        ):
+            rising = self._rising(batch, context_tokens, count)
+            durations += self._passes(context_tokens, batch, rising)
+            if rising < count:
+                durations.extend([self._full_ns] * (count - rising))
+        return np.array(durations).astype(np.int64)
+
+    def _level_until(self, most: int, count: int, total: int, elapsed_ns: int) -> tuple[int, int]:
+        """Finish `passes_until` where the pool is full and every pass lasts the same."""
+        short = elapsed_ns - total
+        needed = -(-short // self._full_ns) if short > 0 and self._full_ns else 0
+        extra = min(needed, most - count) if self._full_ns else most - count
+        return count + extra, total + extra * self._full_ns
+
+    def _rising(self, batch: int, context_tokens: int, passes: int) -> int:
+        """How many of a run's first passes start with a pool that is not full."""
+        return max(0, min(passes, -((context_tokens - self._total_tokens) // batch)))
+
+    def _passes(self, context_tokens: int, batch: int, passes: int) -> array[Any]:
+        """Durations of passes that all lie inside the pool."""
+        stop = context_tokens + passes * batch
+        if passes and stop - batch >= len(self._table):
+            self._grow(stop - batch + 1)
+        return self._table[context_tokens:stop:batch]
+
+    def _grow(self, tokens: int) -> None:
+        """Tabulate at least the contexts below `tokens`, a whole chunk at a time."""
+        while len(self._table) < tokens:
+            start = len(self._table)
+            self._table += self._chunk(start, min(start + _CHUNK_TOKENS, self._total_tokens))
+
+    def _chunk(self, start: int, stop: int) -> array[Any]:
+        """Durations for the contexts from `start` to `stop`; near-ties are settled one by one."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+
+        u = np.arange(start, stop, dtype=np.float64)
+        u /= self._total_tokens
+        ms = -25.74 * (u * u)
+        ms += 54.01 * u
+        ms += 5.74  # above the rule's floor of 1 ms for every u
+        durations, unsure = _rounded(ms * 1e6)
+        if self._decode_speedup not in (0.0, 1.0):
+            durations, unsure_scaled = _rounded(durations / NS_PER_S / self._decode_speedup * NS_PER_S)
+            unsure |= unsure_scaled
+        chunk = array(self._table.typecode)
+        chunk.frombytes(durations.astype(chunk.typecode).tobytes())
+        for index in np.flatnonzero(unsure).tolist():
+            chunk[index] = self._evaluate(start + index)
+        return chunk
+
+    def _evaluate(self, context_tokens: int) -> int:
+        """Price one pass by the exact scalar rules; the table must agree with it everywhere."""
+        ns = duration_ns(decode_ms(context_tokens, self._total_tokens))
+        try:
+            return scaled_ns(ns, self._decode_speedup)
+        except OverflowError as error:
+            raise TimingError(
+                f"decode_speedup_ratio {self._decode_speedup!r} makes a pass too long to represent"
+            ) from error
+
+
+def _rounded(values_ns: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Round rising values to whole ns and mark those whose rounding must be decided exactly.
+
+    Above 2**39 ns a float product may be off by a ten-thousandth, so then all of them are marked.
+    """
+    import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+
+    rounded = np.rint(values_ns)
+    if rounded[-1] > 1 << 39:
+        return rounded, np.ones(len(rounded), dtype=np.bool_)
+    return rounded, np.abs(values_ns - rounded) > _NEAR_TIE
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialTiming:
+    """The polynomial pass times that the reference replays use by default."""
+
+    def timer(self, total_kv_tokens: int, prefill_speedup: float, decode_speedup: float) -> PolynomialTimer:
+        """Bind to a pool; ranks and candidates with equal arguments share one timer and its table."""
+        return polynomial_timer(total_kv_tokens, prefill_speedup, decode_speedup)
+
+
+@lru_cache(maxsize=8)
+def polynomial_timer(total_kv_tokens: int, prefill_speedup: float, decode_speedup: float) -> PolynomialTimer:
+    """Give the shared timer of these parameters (at most 8 bytes per pool token each)."""
+    return PolynomialTimer(total_kv_tokens, prefill_speedup, decode_speedup)

@@ -1,0 +1,1 @@
+"""Traffic: trace files, synthetic load and inline requests, and the driver that releases them."""

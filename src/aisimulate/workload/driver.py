@@ -1,0 +1,221 @@
+"""Releases the requests of a workload: when each turn of each session becomes ready (spec 02 section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from aisimulate.core.errors import InputError
+from aisimulate.core.units import clock_ns, to_ms
+from aisimulate.engine.sequence import COMPLETED, Sequence
+from aisimulate.workload.content import PromptSpeller, ids_are_keys
+from aisimulate.workload.history import History, PrivateTokens
+from aisimulate.workload.sessions import require_arrivals
+
+if TYPE_CHECKING:
+    from aisimulate.core.traffic import Session, Turn, Workload
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """A session of several turns on its way: turn `number` is the next to dispatch or in flight."""
+
+    index: int
+    session: Session
+    history: History | None
+    number: int = 0
+    arrival_ms: float = 0.0
+
+
+class SessionDriver:
+    """Feeds one replay; the workload itself is only read.
+
+    Open loop: a session starts at its first arrival. Closed loop (`workload.concurrency`): sessions start
+    in file order whenever fewer than the cap are active, and hold their slot through think time. A turn
+    becomes ready its delay after the previous one ended, completed or rejected. `now_ns` must never fall
+    from call to call.
+    """
+
+    def __init__(self, workload: Workload, block_tokens: int) -> None:
+        """Prepare the first arrivals; `block_tokens` is the engine's KV block size.
+
+        Raises InputError when an open-loop session has no first arrival, or the cap is below 1.
+        """
+        self.sequences: list[Sequence] = []  # everything dispatched so far, by ordinal
+        self._sessions = workload.sessions
+        self._turns = sum(len(session.turns) for session in workload.sessions)
+        self._prepare_content(workload, block_tokens)
+        self._closed_loop = workload.concurrency is not None
+        # First turns, sorted by (ready ns, session index), with a cursor; sessions beyond `_waiting`
+        # have no place yet. Later turns are few, and wait in a heap.
+        self._starts: list[tuple[int, int]] = []
+        self._cursor = 0
+        self._waiting = len(self._sessions)
+        self._later: list[tuple[int, int, _Conversation]] = []
+        self._in_flight: dict[int, _Conversation] = {}  # by ordinal, sessions of several turns only
+        if workload.concurrency is None:
+            self._schedule_open_loop()
+        else:
+            self._fill_slots(workload.concurrency)
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether no arrival depends on what the engines do, so workers may be replayed one by one."""
+        return not self._closed_loop and self._turns == len(self._sessions)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every request of the workload has been dispatched."""
+        return len(self.sequences) == self._turns
+
+    def next_ready_ns(self) -> int | None:
+        """Instant of the next request known so far, or None."""
+        start_ns = self._starts[self._cursor][0] if self._cursor < len(self._starts) else None
+        if not self._later:
+            return start_ns
+        later_ns = self._later[0][0]
+        return later_ns if start_ns is None or later_ns < start_ns else start_ns
+
+    def pop_ready(self, now_ns: int) -> list[Sequence]:
+        """Dispatch every request ready by `now_ns`, ordered by ready instant, session index and turn."""
+        if self._later and self._later[0][0] <= now_ns:
+            return self._pop_merged(now_ns)
+        starts, cursor = self._starts, self._cursor
+        ready = []
+        while cursor < len(starts) and starts[cursor][0] <= now_ns:
+            ready.append(self._dispatch_first(*starts[cursor]))
+            cursor += 1
+        self._cursor = cursor
+        return ready
+
+    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note that a request completed or was rejected at `now_ns`."""
+        conversation = self._in_flight.pop(sequence.ordinal, None)
+        if conversation is not None and conversation.number + 1 < len(conversation.session.turns):
+            self._schedule_next_turn(conversation, sequence, now_ns)
+        elif self._waiting < len(self._sessions):
+            self._starts.append((now_ns, self._waiting))
+            self._waiting += 1
+
+    def _prepare_content(self, workload: Workload, block_tokens: int) -> None:
+        self._stride = 1
+        self._speller: PromptSpeller | None = None
+        self._private = PrivateTokens() if workload.accumulate else None
+        if ids_are_keys(workload, block_tokens):
+            self._stride = workload.content_block_tokens // block_tokens
+        else:
+            self._speller = PromptSpeller(workload.content_block_tokens, block_tokens)
+
+    def _schedule_open_loop(self) -> None:
+        require_arrivals(self._sessions)
+        starts = [
+            (clock_ns(session.arrival_ms), index)
+            for index, session in enumerate(self._sessions)
+            if session.arrival_ms is not None
+        ]
+        pass
+        self._starts = starts
+
+    def _fill_slots(self, concurrency: int) -> None:
+        if concurrency < 1:
+            raise InputError(f"concurrency must be at least 1, got {concurrency}")
+        self._waiting = min(concurrency, len(self._sessions))
+        self._starts = [(0, index) for index in range(self._waiting)]
+
+    def _pop_merged(self, now_ns: int) -> list[Sequence]:
+        due: list[tuple[int, int, _Conversation | None]] = []
+        while self._later and self._later[0][0] <= now_ns:
+            due.append(heappop(self._later))
+        while self._cursor < len(self._starts) and self._starts[self._cursor][0] <= now_ns:
+            due.append((*self._starts[self._cursor], None))
+            self._cursor += 1
+        due.sort(key=_ready_order)
+        return [
+            self._dispatch_first(ready_ns, index)
+            if conversation is None
+            else self._dispatch_turn(conversation, ready_ns)
+            for ready_ns, index, conversation in due
+        ]
+
+    def _dispatch_first(self, ready_ns: int, index: int) -> Sequence:
+        session = self._sessions[index]
+        arrival_ms = session.arrival_ms
+        if arrival_ms is None or self._closed_loop:
+            arrival_ms = to_ms(ready_ns)
+        turns = session.turns
+        if len(turns) > 1:
+            return self._dispatch_turn(self._open_conversation(index, session, arrival_ms), ready_ns)
+        turn = turns[0]
+        keys, planned = self._own_content(turn)
+        return self._enter(
+            turn, session, session.turn_offset, arrival_ms, ready_ns, turn.input_tokens, keys, planned
+        )
+
+    def _open_conversation(self, index: int, session: Session, arrival_ms: float) -> _Conversation:
+        history = None
+        if self._private is not None and self._speller is not None:
+            history = History(self._speller, self._private)
+        return _Conversation(index, session, history, arrival_ms=arrival_ms)
+
+    def _dispatch_turn(self, conversation: _Conversation, ready_ns: int) -> Sequence:
+        session, number, history = conversation.session, conversation.number, conversation.history
+        turn = session.turns[number]
+        if history is None:
+            input_tokens = turn.input_tokens
+            keys, planned = self._own_content(turn)
+        else:
+            keys, planned = history.begin_turn(turn, is_last=number + 1 == len(session.turns))
+            input_tokens = history.tokens
+        offset = session.turn_offset
+        turn_index = None if offset is None else offset + number
+        sequence = self._enter(
+            turn, session, turn_index, conversation.arrival_ms, ready_ns, input_tokens, keys, planned
+        )
+        self._in_flight[sequence.ordinal] = conversation
+        return sequence
+
+    def _own_content(self, turn: Turn) -> tuple[list[int] | None, bool]:
+        """Keys of a turn without history, and whether they cover its planned output too."""
+        if self._speller is None or turn.block_ids is None:
+            return turn.block_ids, False
+        return self._speller.spell(turn), turn.output_ids is not None
+
+    def _enter(
+        self,
+        turn: Turn,
+        session: Session,
+        turn_index: int | None,
+        arrival_ms: float,
+        ready_ns: int,
+        input_tokens: int,
+        keys: list[int] | None,
+        planned: bool,
+    ) -> Sequence:
+        sequence = Sequence(
+            len(self.sequences),
+            turn,
+            session,
+            turn_index,
+            arrival_ms,
+            ready_ns,
+            input_tokens,
+            turn.output_tokens,
+            keys,
+            self._stride,
+            planned,
+        )
+        self.sequences.append(sequence)
+        return sequence
+
+    def _schedule_next_turn(self, conversation: _Conversation, ended: Sequence, now_ns: int) -> None:
+        if conversation.history is not None and ended.status == COMPLETED:
+            conversation.history.end_turn(ended.turn, ended.emitted_tokens)
+        conversation.number += 1
+        delay_ms = conversation.session.turns[conversation.number].delay_ms
+        conversation.arrival_ms = to_ms(now_ns) + delay_ms
+        heappush(self._later, (now_ns + clock_ns(delay_ms), conversation.index, conversation))
+
+
+def _ready_order(item: tuple[int, int, _Conversation | None]) -> tuple[int, int]:
+    return item[0], item[1]

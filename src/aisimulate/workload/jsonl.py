@@ -1,0 +1,111 @@
+"""Reading JSON Lines files; every complaint names the file and the physical line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from aisimulate.core.errors import InputError
+from aisimulate.workload.limits import is_whole, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield (1-based physical line, parsed value) for each line that is not blank.
+
+    Raises InputError for a file that cannot be read or holds no request, and for a line that is not JSON.
+    """
+    loads = orjson.loads
+    number = 0
+    found = False
+    for number, line in enumerate(_read(path).split(b"\n"), 1):
+        if not line or line.isspace():
+            continue
+        try:
+            value = loads(line)
+        except orjson.JSONDecodeError as error:
+            raise InputError(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})") from None
+        found = True
+        yield number, value
+    if not found:
+        raise InputError(f"{path}: the file contains no requests")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a NUL character in the name
+        raise InputError(f"{str(path)!r}: cannot be read: {error}") from None
+
+
+class Row:
+    """One trace row, read field by field. A field given as null counts as absent.
+
+    Every method takes a field's name and its aliases, and raises InputError naming file, line, field,
+    value and rule.
+    """
+
+    __slots__ = ("_line", "_path", "_values")
+
+    def __init__(self, path: Path, line: int, value: object) -> None:
+        self._path = path
+        self._line = line
+        if not isinstance(value, dict):
+            raise self.error(f"a row must be a JSON object, got {shown(value)}")
+        self._values: dict[str, Any] = value
+
+    def error(self, message: str) -> InputError:
+        """Build the error that puts file and line before `message`."""
+        return InputError(f"{self._path}:{self._line}: {message}")
+
+    def value(self, *names: str) -> tuple[str, Any]:
+        """Find the name in use among aliases, and its value (None when absent)."""
+        used = [name for name in names if self._values.get(name) is not None]
+        if len(used) > 1:
+            raise self.error(f"{used[0]} and {used[1]} are the same field: give one of them")
+        name = used[0] if used else names[0]
+        return name, self._values.get(name)
+
+    def whole(self, *names: str, low: int, high: int) -> int | None:
+        """Read a whole number in low..high."""
+        name, value = self.value(*names)
+        if value is not None and not is_whole(value, low, high):
+            raise self.error(f"{name} {shown(value)}: must be a whole number from {low} to {high}")
+        return value  # type: ignore[no-any-return]
+
+    def number(self, *names: str, limit: float) -> float | None:
+        """Read a finite number of magnitude at most `limit`."""
+        name, value = self.value(*names)
+        if value is None:
+            return None
+        if type(value) not in (int, float) or not -limit <= value <= limit:
+            raise self.error(f"{name} {shown(value)}: must be a number from {-limit:g} to {limit:g}")
+        return float(value)
+
+    def text(self, *names: str) -> str | None:
+        """Read a string."""
+        name, value = self.value(*names)
+        if value is not None and not isinstance(value, str):
+            raise self.error(f"{name} {shown(value)}: must be a string")
+        return value
+
+    def wholes(self, *names: str, high: int) -> list[int] | None:
+        """Read a list of whole numbers in 0..high."""
+        name, value = self.value(*names)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise self.error(f"{name} {shown(value)}: must be a list of whole numbers")
+        for position, item in enumerate(value):
+            if not is_whole(item, 0, high):
+                rule = f"must be a whole number from 0 to {high}"
+                raise self.error(f"{name}[{position}] {shown(item)}: {rule}")
+        return value

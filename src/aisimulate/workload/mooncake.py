@@ -1,0 +1,185 @@
+"""Reader of Mooncake traces: one JSON object per request (spec 02 section 2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.traffic import Session, Turn
+from aisimulate.workload.jsonl import Row, json_lines
+from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PLAIN_FIELDS = {"timestamp", "input_length", "output_length", "hash_ids"}
+_ONLY_INTS = {int}
+
+
+def read_mooncake(path: Path, block_tokens: int) -> list[Session]:
+    """Read a trace of `block_tokens`-token content blocks into sessions, ordered by their first row.
+
+    Rows of equal `session_id` are the turns of one session; a row without is a session of its own,
+    `request_<line>`. Raises InputError naming file, line, field, value and rule.
+    """
+    reader = _Reader(path, block_tokens)
+    for line, value in json_lines(path):
+        if not reader.add_plain(line, value):
+            reader.add(line, Row(path, line, value))
+    return reader.finish()
+
+
+@dataclass(slots=True)
+class _OpenSession:
+    session: Session
+    timestamp_ms: float | None  # of the latest row that has one
+
+
+class _Reader:
+    """Collects the sessions of one file."""
+
+    def __init__(self, path: Path, block_tokens: int) -> None:
+        self._path = path
+        self._block_tokens = block_tokens
+        self._sessions: list[Session] = []
+        self._turns: list[Turn] = []  # in file order
+        self._open: dict[str, _OpenSession] = {}
+        self._has_output_ids = False
+
+    def add_plain(self, line: int, row: object) -> bool:
+        """Take a row of exactly the four usual, correct fields; anything else is left to `add`.
+
+        Nearly all rows of nearly all traces are plain, and this is four times as fast.
+        """
+        if not isinstance(row, dict) or row.keys() != _PLAIN_FIELDS:
+            return False
+        ids, length, output = row["hash_ids"], row["input_length"], row["output_length"]
+        if type(ids) is not list or set(map(type, ids)) != _ONLY_INTS or min(ids) < 0:
+            return False
+        if type(length) is not int or not 0 < length <= min(len(ids) * self._block_tokens, MAX_TOKENS):
+            return False
+        if type(output) is not int or not 0 <= output <= MAX_TOKENS:
+            return False
+        timestamp = row["timestamp"]
+        if type(timestamp) not in (int, float) or not -MAX_INSTANT_MS <= timestamp <= MAX_INSTANT_MS:
+            return False
+        turn = Turn(length, output, ids)
+        self._turns.append(turn)
+        self._sessions.append(Session(f"request_{line}", [turn], float(timestamp)))
+        return True
+
+    def add(self, line: int, row: Row) -> None:
+        """Take any row, with every check."""
+        turn = self._read_turn(row)
+        timestamp_ms = row.number("timestamp", "created_time", limit=MAX_INSTANT_MS)
+        session_id = row.text("session_id")
+        opened = self._open.get(session_id) if session_id is not None else None
+        if opened is None:
+            self._start(row, session_id, line, turn, timestamp_ms)
+        else:
+            turn.delay_ms = _think_time_ms(row, opened, timestamp_ms)
+            opened.session.turns.append(turn)
+            if timestamp_ms is not None:
+                opened.timestamp_ms = timestamp_ms
+        self._turns.append(turn)
+
+    def finish(self) -> list[Session]:
+        """Hand over the sessions, content ids made comparable with planned output tokens."""
+        if self._has_output_ids:
+            _intern(self._turns)
+        return self._sessions
+
+    def _start(
+        self, row: Row, session_id: str | None, line: int, turn: Turn, timestamp_ms: float | None
+    ) -> None:
+        delay = _delay_ms(row)
+        if delay:
+            raise row.error(f"delay {delay:g}: the first turn of a session has no delay")
+        session = Session(session_id if session_id is not None else f"request_{line}", [turn], timestamp_ms)
+        self._sessions.append(session)
+        if session_id is not None:
+            self._open[session_id] = _OpenSession(session, timestamp_ms)
+
+    def _read_turn(self, row: Row) -> Turn:
+        ids = self._read_hash_ids(row)
+        output = row.whole("output_length", "output_tokens", low=0, high=MAX_TOKENS)
+        if output is None:
+            raise row.error("output_length is missing")
+        return Turn(
+            input_tokens=self._read_input_length(row, ids),
+            output_tokens=output,
+            block_ids=ids,
+            output_ids=self._read_output_ids(row, output),
+            request_id=row.text("request_id"),
+            metadata=_routing_metadata(row),
+        )
+
+    def _read_hash_ids(self, row: Row) -> list[int]:
+        ids = row.wholes("hash_ids", high=MAX_HASH_ID)
+        if ids is None:
+            raise row.error("hash_ids is missing")
+        if not ids:
+            raise row.error("hash_ids []: must name at least one block")
+        return ids
+
+    def _read_input_length(self, row: Row, ids: list[int]) -> int:
+        capacity = len(ids) * self._block_tokens
+        length = row.whole("input_length", "input_tokens", low=1, high=MAX_TOKENS)
+        if length is None:
+            return capacity
+        if length > capacity:
+            blocks = f"{len(ids)} hash_ids x {self._block_tokens} tokens"
+            raise row.error(f"input_length {length}: exceeds the capacity of {capacity} tokens ({blocks})")
+        return length
+
+    def _read_output_ids(self, row: Row, output: int) -> list[int] | None:
+        ids = row.wholes("output_token_ids", high=MAX_TOKENS)
+        if ids is None:
+            return None
+        if len(ids) != output:
+            raise row.error(f"output_token_ids of length {len(ids)}: must have output_length {output} ids")
+        self._has_output_ids = True
+        return ids
+
+
+def _delay_ms(row: Row) -> float | None:
+    delay = row.number("delay", "delay_ms", limit=MAX_INSTANT_MS)
+    if delay is not None and delay < 0:
+        raise row.error(f"delay {delay:g}: must not be negative")
+    return delay
+
+
+def _think_time_ms(row: Row, opened: _OpenSession, timestamp_ms: float | None) -> float:
+    """Time between the end of the previous turn and this one: authored, or from the timestamps."""
+    delay = _delay_ms(row)
+    if delay is not None:
+        return delay
+    if timestamp_ms is None:
+        return 0.0
+    known_ms, session_id = opened.timestamp_ms, opened.session.session_id
+    if known_ms is None:
+        raise row.error(
+            f"timestamp {timestamp_ms:g}: no earlier turn of session {session_id!r} has one to count from"
+        )
+    if timestamp_ms < known_ms:
+        raise row.error(
+            f"timestamp {timestamp_ms:g}: before {known_ms:g}, an earlier turn of session {session_id!r}"
+        )
+    return timestamp_ms - known_ms
+
+
+def _routing_metadata(row: Row) -> dict[str, Any] | None:
+    """Collect the routing fields a row has."""
+    fields = {
+        "priority": row.whole("priority", low=-(2**31), high=2**31 - 1),
+        "strict_priority": row.whole("strict_priority", low=0, high=2**32 - 1),
+        "policy_class": row.text("policy_class"),
+    }
+    return {name: value for name, value in fields.items() if value is not None} or None
+
+
+def _intern(turns: list[Turn]) -> None:
+    """Number content ids 0, 1, .. by first appearance: id k is then the token id k (spec 02 section 2)."""
+    numbers: dict[int, int] = {}
+    for turn in turns:
+        turn.block_ids = [numbers.setdefault(content_id, len(numbers)) for content_id in turn.block_ids or ()]

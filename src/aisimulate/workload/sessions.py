@@ -1,0 +1,84 @@
+"""Shifting and compressing the time of whole traces (spec 02 section 2.6).
+
+Loaded sessions are shared between replays, so these functions never change them: they return new
+`Session` values that share the untouched turns.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aisimulate.core.errors import InputError
+from aisimulate.core.traffic import Session
+from aisimulate.workload.limits import MAX_INSTANT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.core.traffic import Turn
+
+
+def normalise_starts(sessions: list[Session]) -> list[Session]:
+    """Let the earliest first arrival be 0 ms. Sessions without one stay so."""
+    first_ms = min((s.arrival_ms for s in sessions if s.arrival_ms is not None), default=0.0)
+    if first_ms == 0.0:
+        return sessions
+    return [s if s.arrival_ms is None else _restarted(s, s.arrival_ms - first_ms, s.turns) for s in sessions]
+
+
+def speed_up(sessions: list[Session], ratio: float) -> list[Session]:
+    """Divide first arrivals and think times by `ratio`.
+
+    Raises InputError when the ratio is not a finite number above 0, or so small that an instant leaves
+    the clock.
+    """
+    if not (math.isfinite(ratio) and ratio > 0.0):
+        raise InputError(f"arrival_speedup_ratio must be a finite number above 0, got {ratio:g}")
+    if ratio == 1.0:
+        return sessions
+    _check_range(sessions, ratio)
+    return [_sped_up(session, ratio) for session in sessions]
+
+
+def require_arrivals(sessions: Iterable[Session]) -> None:
+    """Refuse sessions that an open-loop replay could not start: no first arrival, or one before 0 ms."""
+    for session in sessions:
+        if session.arrival_ms is None:
+            raise InputError(
+                f"session {session.session_id!r} has no first timestamp: an open-loop replay needs one "
+                "for every session (or set a concurrency)"
+            )
+        if not 0.0 <= session.arrival_ms <= MAX_INSTANT_MS:
+            raise InputError(
+                f"session {session.session_id!r} starts at {session.arrival_ms:g} ms: "
+                f"must be from 0 to {MAX_INSTANT_MS:g}"
+            )
+
+
+def _check_range(sessions: list[Session], ratio: float) -> None:
+    longest_ms = MAX_INSTANT_MS * ratio
+    for session in sessions:
+        starts_late = session.arrival_ms is not None and session.arrival_ms > longest_ms
+        if starts_late or any(turn.delay_ms > longest_ms for turn in session.turns):
+            raise InputError(
+                f"arrival_speedup_ratio {ratio:g}: session {session.session_id!r} would go beyond "
+                f"{MAX_INSTANT_MS:g} ms"
+            )
+
+
+def _sped_up(session: Session, ratio: float) -> Session:
+    arrival_ms = None if session.arrival_ms is None else session.arrival_ms / ratio
+    turns = session.turns
+    if len(turns) > 1:
+        turns = [_with_delay(turn, turn.delay_ms / ratio) for turn in turns]
+    return _restarted(session, arrival_ms, turns)
+
+
+def _restarted(session: Session, arrival_ms: float | None, turns: list[Turn]) -> Session:
+    return Session(session.session_id, turns, arrival_ms, session.turn_offset)
+
+
+def _with_delay(turn: Turn, delay_ms: float) -> Turn:
+    return turn if turn.delay_ms == delay_ms else replace(turn, delay_ms=delay_ms)

@@ -1,0 +1,52 @@
+"""Production replay against the step-by-step oracle: random payloads, every request, every ns.
+
+`AISIMULATE_FUZZ=5000 pytest tests/engine/test_differential.py` runs that many instances with fresh seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from aisimulate.replay.execute import execute
+from oracle.fleet import replay
+from oracle.records import oracle_records, report_records
+from oracle.strategies import Scenario, scenarios
+from oracle.summary import summary
+
+from .test_oracle_examples import EXAMPLES, payload_of
+
+FUZZ = int(os.environ.get("AISIMULATE_FUZZ", "0"))
+
+
+def assert_same(payload: dict) -> None:
+    """Equal records at 1 ns, equal figures at 1e-9."""
+    spec = payload["spec"]
+    outcome = replay(payload)
+    report = execute(payload)
+
+    assert report_records(report) == oracle_records(outcome)
+    figures = summary(outcome, spec["topology"]["workers"]["initial_workers"], spec["engine"]["dp_size"])
+    assert {key: report[key] for key in figures} == pytest.approx(figures, rel=1e-9, abs=1e-9)
+
+
+@settings(
+    max_examples=FUZZ or 300,
+    derandomize=not FUZZ,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(scenarios())
+def test_equals_the_oracle(scenario: Scenario) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert_same(scenario.materialise(Path(folder)))
+
+
+@pytest.mark.parametrize("case", EXAMPLES, ids=lambda case: case["name"][:3])
+def test_worked_examples(case: dict, tmp_path: Path) -> None:
+    assert_same(payload_of(case, tmp_path))

@@ -1,0 +1,133 @@
+"""Workers, placement and the clock of a step-by-step replay (spec 02 sections 5 and 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from aisimulate.core.units import clock_ns
+
+from .content import Identities
+from .driver import Driver
+from .request import Request
+from .scheduler import Pass, RankScheduler
+from .traffic import read_traffic
+
+# A single instant takes a handful of rounds; more means that nothing moves any more.
+MAX_ROUNDS_PER_INSTANT = 10_000
+
+
+class Worker:
+    """`dp_size` ranks that start and end their passes together."""
+
+    def __init__(self, engine: dict[str, Any], identities: Identities) -> None:
+        self.ranks = [RankScheduler(engine["rank"], identities) for _ in range(engine.get("dp_size", 1))]
+        self.next_rank = 0
+        self.passes: list[tuple[RankScheduler, Pass]] = []
+        self.end_ns: int | None = None
+
+    def place(self, request: Request) -> int:
+        """Queue a request on the next rank in rotation; returns that rank's index."""
+        rank = self.next_rank
+        self.next_rank = (rank + 1) % len(self.ranks)
+        self.ranks[rank].waiting.append(request)
+        return rank
+
+    def start(self, now_ns: int) -> bool:
+        """Start a pass on every rank that has something to do; False when none has."""
+        if self.end_ns is not None:
+            return False
+        self.passes = [(rank, rank.plan(now_ns)) for rank in self.ranks if rank.ready]
+        if not self.passes:
+            return False
+        # The barrier: nobody's results are visible before the slowest rank is done.
+        self.end_ns = now_ns + max(work.duration_ns for _, work in self.passes)
+        return True
+
+    def finish(self) -> list[Request]:
+        """End the pass; returns the requests that became terminal."""
+        assert self.end_ns is not None
+        ended = [request for rank, work in self.passes for request in rank.settle(work, self.end_ns)]
+        self.end_ns = None
+        return ended
+
+
+@dataclass
+class Outcome:
+    """Every request that arrived, in dispatch order, and the last processed instant."""
+
+    requests: list[Request]
+    end_ns: int
+
+
+class Fleet:
+    """N workers behind round robin, driven to the end of the traffic or to `max_sim_time_ms`."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        spec = payload["spec"]
+        workers = spec["topology"]["workers"]["initial_workers"]
+        identities = Identities()
+        self.driver = Driver(read_traffic(payload["traffic"], spec["engine"], workers))
+        self.workers = [Worker(spec["engine"], identities) for _ in range(workers)]
+        limit_ms = spec.get("max_sim_time_ms")
+        self.limit_ns = None if limit_ms is None else clock_ns(float(limit_ms))
+        self.next_worker = 0
+        self.requests: list[Request] = []
+        self.now_ns = 0
+
+    def run(self) -> Outcome:
+        """Process instant after instant."""
+        while (instant := self._next_instant()) is not None:
+            if self.limit_ns is not None and instant > self.limit_ns:
+                break
+            self.now_ns = instant
+            rounds = 0
+            while self._round():
+                rounds += 1
+                assert rounds < MAX_ROUNDS_PER_INSTANT, "time stands still"
+        return Outcome(self.requests, self.now_ns)
+
+    def _next_instant(self) -> int | None:
+        instants = [worker.end_ns for worker in self.workers] + [self.driver.due_ns()]
+        return min((instant for instant in instants if instant is not None), default=None)
+
+    def _round(self) -> bool:
+        """Ends of passes, then arrivals, then starts; True when anything happened."""
+        moved = False
+        for worker in self.workers:
+            if worker.end_ns == self.now_ns:
+                moved = True
+                self._finish(worker)
+        for request in self.driver.take(self.now_ns):
+            moved = True
+            self._place(request)
+        for worker in self.workers:
+            moved = self._start(worker) or moved
+        return moved
+
+    def _start(self, worker: Worker) -> bool:
+        """Start a pass; one of zero length ends at once, and the worker goes on before anybody else acts."""
+        started = 0
+        while worker.start(self.now_ns):
+            started += 1
+            assert started < MAX_ROUNDS_PER_INSTANT, "zero-length passes without end"
+            if worker.end_ns != self.now_ns:
+                break
+            self._finish(worker)
+        return started > 0
+
+    def _finish(self, worker: Worker) -> None:
+        for request in worker.finish():
+            self.driver.ended(request, self.now_ns)
+
+    def _place(self, request: Request) -> None:
+        index = self.next_worker
+        self.next_worker = (index + 1) % len(self.workers)
+        worker = self.workers[index]
+        request.scheduler = index * len(worker.ranks) + worker.place(request)
+        self.requests.append(request)
+
+
+def replay(payload: dict[str, Any]) -> Outcome:
+    """Run a `{spec, traffic}` payload of `run_replay_json`."""
+    return Fleet(payload).run()

@@ -1,0 +1,186 @@
+"""Hypothesis strategies of small, nasty replays: tiny pools, shared prefixes, preemption, sessions, caps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACE = "<trace>"
+GAPS_MS = [0, 0, 0, 1.5, 4.0, 12.0, 30.0, 33.25]
+DELAYS_MS = [0, 0, 0.5, 7.25, 40.0]
+OUTPUTS = [0, 1, 2, 3, 5, 8, 13, 20, 45]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A payload of `run_replay_json` and, when it reads a trace, that trace's rows."""
+
+    payload: dict[str, Any]
+    rows: list[dict[str, Any]] | None
+
+    def materialise(self, folder: Path) -> dict[str, Any]:
+        """Write the trace into `folder` and return the payload that names it."""
+        if self.rows is None:
+            return self.payload
+        path = folder / "trace.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+        traffic = dict(self.payload["traffic"], trace_paths=[str(path)])
+        return dict(self.payload, traffic=traffic)
+
+
+@st.composite
+def timing_models(draw: st.DrawFn) -> dict[str, Any]:
+    """Fixed or polynomial timing."""
+    if draw(st.booleans()):
+        return {"type": "polynomial"}
+    prefill, decode = draw(st.sampled_from([10.0, 7.5])), draw(st.sampled_from([1.0, 2.25]))
+    return {"type": "fixed", "prefill_ms": prefill, "decode_ms": decode}
+
+
+@st.composite
+def ranks(draw: st.DrawFn) -> dict[str, Any]:
+    """Rank settings around the limits of what fits."""
+    rank: dict[str, Any] = {
+        "backend": "vllm",
+        "block_size": draw(st.sampled_from([4, 2, 8])),
+        "num_gpu_blocks": draw(st.sampled_from([64, 40, 24, 16, 12, 8])),
+        "max_num_seqs": draw(st.sampled_from([16, 8, 4, 3, 2, 1])),
+        "max_num_batched_tokens": draw(st.sampled_from([128, 64, 32, 16, 8, 3])),
+        "enable_prefix_caching": draw(st.sampled_from([True, True, True, False])),
+        "enable_chunked_prefill": draw(st.sampled_from([True, True, True, False])),
+        "preemption_mode": draw(st.sampled_from(["lifo", "fifo"])),
+        "timing_model": draw(timing_models()),
+    }
+    if draw(st.integers(0, 6)) == 6:
+        rank["max_model_len"] = draw(st.sampled_from([40, 20]))
+    if draw(st.integers(0, 6)) == 6:
+        rank["speedup_ratio"] = draw(st.sampled_from([2.0, 3.0, 0.3, 0.0]))
+        rank["decode_speedup_ratio"] = draw(st.sampled_from([1.0, 1.7]))
+    return rank
+
+
+@st.composite
+def _prompts(draw: st.DrawFn, block: int, trace_block: int, pool_tokens: int, line: int) -> dict[str, Any]:
+    """Length and ids: a shared prefix of one of three families, then ids that only this row has."""
+    longest = max(2, min(pool_tokens + 2, 60))
+    length = draw(st.integers(1, longest))
+    if draw(st.booleans()):
+        # Exact multiples of a block bring the last-block rule and duplicate copies into play.
+        length = min(longest, max(1, length // block) * block)
+    blocks = -(-length // trace_block)
+    shared = draw(st.integers(0, blocks))
+    family = draw(st.integers(0, 2)) * 100
+    ids = [family + k for k in range(shared)] + [1000 * line + k for k in range(blocks - shared)]
+    return {"input_length": length, "hash_ids": ids}
+
+
+@st.composite
+def _rows(draw: st.DrawFn, rank: dict[str, Any], trace_block: int, planned: bool) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    now = draw(st.sampled_from([0.0, 1000.0]))
+    pool_tokens = rank["num_gpu_blocks"] * rank["block_size"]
+    for line in range(1, draw(st.integers(1, 12)) + 1):
+        row = draw(_prompts(rank["block_size"], trace_block, pool_tokens, line))
+        row["output_length"] = draw(st.sampled_from(OUTPUTS))
+        if planned and draw(st.booleans()):
+            # Few distinct ids, so that planned outputs are sometimes another row's prompt.
+            ids = st.integers(0, 3)
+            row["output_token_ids"] = [draw(ids)] * row["output_length"]
+        row["timestamp"] = now
+        now += draw(st.sampled_from(GAPS_MS))
+        session = draw(st.sampled_from([None, None, "a", "b"]))
+        if session:
+            row["session_id"] = session
+            if session in seen and draw(st.booleans()):
+                row["delay"] = draw(st.sampled_from(DELAYS_MS))
+            seen.add(session)
+        rows.append(row)
+    return rows
+
+
+@st.composite
+def _trace(
+    draw: st.DrawFn, rank: dict[str, Any], trace_format: str, planned: bool
+) -> tuple[dict, list[dict]]:
+    block = rank["block_size"]
+    trace_block = draw(st.sampled_from([block, 2 * block, 3 * block, 4 * block, block + 1, block - 1]))
+    traffic: dict[str, Any] = {
+        "source_type": "trace",
+        "trace_paths": [TRACE],
+        "trace_block_size": trace_block,
+        "trace_format": trace_format,
+    }
+    cap = draw(st.sampled_from([None, None, 1, 2, 3, 8]))
+    if cap:
+        traffic["replay_concurrency"] = cap
+    rows = draw(_rows(rank, trace_block, planned))
+    # With a cap, arrivals are ignored: a speed-up is refused unless there is think time to divide.
+    if (not cap or any(row.get("delay") for row in rows)) and draw(st.integers(0, 4)) == 4:
+        traffic["arrival_speedup_ratio"] = draw(st.sampled_from([2.0, 0.5, 3.0]))
+    return traffic, rows
+
+
+@st.composite
+def _synthetic(draw: st.DrawFn, rank: dict[str, Any]) -> dict[str, Any]:
+    pool_tokens = rank["num_gpu_blocks"] * rank["block_size"]
+    traffic: dict[str, Any] = {
+        "source_type": draw(st.sampled_from(["synthetic", "synthetic-session"])),
+        "isl": draw(st.integers(1, max(2, min(40, pool_tokens)))),
+        "osl": draw(st.sampled_from([osl for osl in OUTPUTS if osl])),
+        "request_count": draw(st.integers(1, 10)),
+        "load_type": draw(
+            st.sampled_from(["concurrency", "constant_rate", "poisson", "kv_capacity_fraction"])
+        ),
+    }
+    if traffic["source_type"] == "synthetic-session":
+        traffic["turns_per_session"] = draw(st.integers(1, 4))
+        traffic["inter_turn_delay_ms"] = draw(st.sampled_from(DELAYS_MS))
+    if draw(st.booleans()):
+        traffic["num_prefix_groups"] = draw(st.integers(0, 3))
+        traffic["shared_prefix_ratio"] = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+    return traffic | draw(_load(traffic["load_type"]))
+
+
+@st.composite
+def _load(draw: st.DrawFn, load_type: str) -> dict[str, Any]:
+    if load_type == "concurrency":
+        cap = draw(st.sampled_from([None, 1, 2, 3, 8]))
+        return {"concurrency": cap} if cap else {}
+    if load_type == "kv_capacity_fraction":
+        return {"kv_load_ratio": draw(st.sampled_from([0.1, 0.5, 1.0, 1.5]))}
+    rate = {"request_rate": draw(st.sampled_from([20.0, 75.0, 400.0]))}
+    if load_type == "poisson":
+        return rate | {"arrival_seed": draw(st.integers(0, 3))}
+    return rate if draw(st.booleans()) else {"arrival_interval_ms": draw(st.sampled_from([2.5, 30.0]))}
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, trace_format: str = "mooncake", planned: bool = True) -> Scenario:
+    """Whole payloads: one to three workers, attention DP, trace or synthetic traffic, sometimes cut short."""
+    rank = draw(ranks())
+    rows: list[dict[str, Any]] | None = None
+    if draw(st.integers(0, 3)):
+        traffic, rows = draw(_trace(rank, trace_format, planned))
+    else:
+        traffic = draw(_synthetic(rank))
+    spec: dict[str, Any] = {
+        "version": 1,
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": draw(st.integers(1, 3))}},
+        "engine": {
+            "dp_size": draw(st.sampled_from([1, 1, 1, 2, 3])),
+            "tensor_parallel_size": 1,
+            "rank": rank,
+        },
+        "record_per_request": True,
+        "requests": [],
+    }
+    if draw(st.integers(0, 5)) == 5:
+        spec["max_sim_time_ms"] = draw(st.sampled_from([0.0, 10.0, 22.0, 60.0, 150.0]))
+    return Scenario({"spec": spec, "traffic": traffic}, rows)

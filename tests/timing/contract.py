@@ -1,0 +1,95 @@
+"""What every `PassTimer` must do. Imported by the tests of each timer; knows nothing of any one of them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisimulate.core.protocols import PassTimer
+
+
+class Run(NamedTuple):
+    batch: int
+    context_tokens: int
+    passes: int
+
+
+@st.composite
+def runs(draw: st.DrawFn, max_batch: int = 64, max_context: int = 30_000, max_passes: int = 400) -> Run:
+    """Runs whose sequences hold at least one token each."""
+    batch = draw(st.integers(1, max_batch))
+    mean = draw(st.integers(1, max_context))
+    remainder = draw(st.integers(0, batch - 1))
+    return Run(batch, mean * batch + remainder, draw(st.integers(0, max_passes)))
+
+
+def check_run(timer: PassTimer, run: Run) -> None:
+    """A run is the sum of its passes, in every form in which it can be asked for."""
+    batch, context, passes = run
+    durations = timer.durations_ns(batch, context, passes)
+    single = [timer.decode_ns(batch, context + i * batch) for i in range(passes)]
+    assert durations == single
+    assert all(type(d) is int and d >= 0 for d in durations)
+    total = timer.run_ns(batch, context, passes)
+    assert type(total) is int
+    assert total == sum(durations)
+    floor = timer.run_floor_ns(batch, context, passes)
+    assert type(floor) is int
+    assert 0 <= floor <= total
+    assert timer.run_floor_ns(batch, context, 1) == durations[0] if passes else True
+
+
+def check_cut(timer: PassTimer, run: Run, elapsed_ns: int) -> None:
+    """`passes_until` is the first pass end at or after `elapsed_ns`."""
+    batch, context, passes = run
+    count, ns = timer.passes_until(batch, context, passes, elapsed_ns)
+    assert type(count) is int
+    assert type(ns) is int
+    assert 0 <= count <= passes
+    assert ns == timer.run_ns(batch, context, count)
+    if ns < elapsed_ns:
+        assert count == passes
+    if count:
+        assert timer.run_ns(batch, context, count - 1) < elapsed_ns
+
+
+def check_cuts(timer: PassTimer, run: Run) -> None:
+    """Cuts at, just before and just after every pass end of a run, and beyond both of its ends."""
+    batch, context, passes = run
+    ends = [0]
+    for duration in timer.durations_ns(batch, context, passes):
+        ends.append(ends[-1] + duration)
+    for end in ends:
+        for elapsed_ns in (end - 1, end, end + 1):
+            check_cut(timer, run, elapsed_ns)
+    check_cut(timer, run, 2 * ends[-1] + 10)
+
+
+def check_expand(timer: PassTimer, many: Sequence[Run]) -> None:
+    """`expand_ns` is `durations_ns` of every run, one after the other."""
+    columns = [np.array([run[i] for run in many], dtype=np.int64) for i in range(3)]
+    expanded = timer.expand_ns(*columns)
+    assert expanded.dtype == np.int64
+    assert expanded.tolist() == [d for run in many for d in timer.durations_ns(*run)]
+
+
+def check_prefill_wrapper(timer: PassTimer) -> None:
+    """Nothing to compute costs nothing; anything else costs something, in whole ns."""
+    assert timer.prefill_ns(0, 100, 0) == 0
+    assert timer.prefill_ns(3, 64, 64) == 0
+    assert timer.prefill_ns(3, 64, 65) == 0
+    assert timer.prefill_ns(2, 65, 64) > 0
+    assert type(timer.prefill_ns(2, 65, 64)) is int
+
+
+def check_pickle(timer: PassTimer, run: Run) -> None:
+    """A timer survives the way to another process and prices as before."""
+    copy = pickle.loads(pickle.dumps(timer))
+    assert copy.durations_ns(*run) == timer.durations_ns(*run)
+    assert copy.prefill_ns(2, 300, 20) == timer.prefill_ns(2, 300, 20)

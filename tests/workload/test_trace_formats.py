@@ -1,0 +1,53 @@
+"""Looking up trace formats by name."""
+
+from pathlib import Path
+
+import pytest
+
+from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.workload.formats import SUPPORTED_FORMATS, TRACE_FORMATS, check_format, load_trace
+
+TRACE = Path(__file__).parent.parent / "data" / "traces" / "aliases.jsonl"
+
+
+def test_mooncake_is_read():
+    (session,) = load_trace([TRACE], "mooncake", 4)
+    assert [turn.input_tokens for turn in session.turns] == [8, 8]
+
+
+@pytest.mark.parametrize(
+    "name", ["mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo", "weka"]
+)
+def test_documented_formats_that_come_later_say_so(name):
+    assert name in TRACE_FORMATS
+    with pytest.raises(UnsupportedError) as caught:
+        load_trace([TRACE], name, 4)
+    assert str(caught.value) == f"trace format {name!r} is not supported yet (supported: mooncake)"
+
+
+def test_an_unknown_format_lists_the_legal_ones_and_the_nearest():
+    with pytest.raises(InputError) as caught:
+        check_format("moonkake")
+    message = str(caught.value)
+    assert all(name in message for name in TRACE_FORMATS)
+    assert message.endswith("; did you mean 'mooncake'?")
+    assert not isinstance(caught.value, UnsupportedError)
+    with pytest.raises(InputError, match="trace format 'csv' is unknown"):
+        check_format("csv")
+
+
+def test_supported_formats_are_documented():
+    assert set(SUPPORTED_FORMATS) <= set(TRACE_FORMATS)
+
+
+@pytest.mark.parametrize("block_tokens", [0, -4, 4.0, True])
+def test_the_block_size_must_be_a_positive_whole_number(block_tokens):
+    with pytest.raises(InputError, match=f"trace_block_size must be .* at least 1, got {block_tokens}"):
+        load_trace([TRACE], "mooncake", block_tokens)
+
+
+def test_a_single_file_format_takes_one_file():
+    with pytest.raises(InputError, match="'mooncake' takes exactly one file, got 2"):
+        load_trace([TRACE, TRACE], "mooncake", 4)
+    with pytest.raises(InputError, match="at least one path"):
+        load_trace([], "mooncake", 4)
