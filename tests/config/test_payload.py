@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from aisimulate.config.payload import parse_payload
+from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.traffic import build_workload
 from aisimulate.workload.driver import SessionDriver
@@ -22,8 +23,10 @@ def test_recorded_payloads_are_accepted_or_refused_like_by_the_peer(case, tmp_pa
     if case["peer_error"] is None:
         assert parse_payload(payload).traffic is not None
         return
-    text = refused(_prepare, payload)
-    assert text
+    with pytest.raises(InputError) as caught:
+        _prepare(payload)
+    # A wrong input is called wrong, not "not supported yet".
+    assert case["name"].startswith("c21b") == isinstance(caught.value, UnsupportedError)
 
 
 def _with_traces(case, tmp_path):
@@ -63,10 +66,7 @@ def test_null_objects_are_defaults_and_the_authored_engine_is_kept():
     ("text", "message"),
     [
         ("", "payload is not JSON: Expecting value at line 1 column 1"),
-        (
-            '{"a":\n 1,}',
-            "payload is not JSON: Illegal trailing comma before end of object at line 2 column 3",
-        ),
+        ('{"a":\n 1 2}', "payload is not JSON: Expecting ',' delimiter at line 2 column 4"),
         ("[1]", "payload: [1] is not an object"),
         ("null", "payload: null is not an object"),
         ('{"spec": 3}', "spec: 3 is not an object"),
@@ -83,16 +83,11 @@ def test_null_objects_are_defaults_and_the_authored_engine_is_kept():
         ("1" * 5000, f"payload: {'1' * 37}... is not a finite JSON number at line 1 column 1"),
         ("[" * 100_000, "payload is not usable JSON: nested too deeply"),
         ('{"spec": "\\ud800"}', "payload is not usable JSON: half of a surrogate pair in a string"),
-        ("{}", "topology: missing (required)"),
+        ("{}", "spec.topology: missing (required)"),
     ],
 )
 def test_broken_json_is_refused_with_its_place(text, message):
-    got = refused(parse_payload, text)
-    if text.startswith('{"a":\n'):
-        assert got.startswith("payload is not JSON: ")
-        assert " at line 2 column " in got
-        return
-    assert got == (f"spec.{message}" if text == "{}" else message)
+    assert refused(parse_payload, text) == message
 
 
 def test_a_full_surrogate_pair_is_fine():

@@ -24,14 +24,14 @@ FUZZ = int(os.environ.get("AISIMULATE_FUZZ", "0"))
 
 
 def assert_same(payload: dict) -> None:
-    """Equal records at 1 ns, equal figures at 1e-9."""
+    """Equal records at 1 ns; figures equal to 1e-9 relative (or 1e-6 ms, where they are a rest of 0)."""
     spec = payload["spec"]
     outcome = replay(payload)
     report = execute(payload)
 
     assert report_records(report) == oracle_records(outcome)
     figures = summary(outcome, spec["topology"]["workers"]["initial_workers"], spec["engine"]["dp_size"])
-    assert {key: report[key] for key in figures} == pytest.approx(figures, rel=1e-9, abs=1e-9)
+    assert {key: report[key] for key in figures} == pytest.approx(figures, rel=1e-9, abs=1e-6)
 
 
 @settings(

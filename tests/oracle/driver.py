@@ -45,7 +45,9 @@ class Driver:
         following = request.turn_index + 1
         if following < len(turns):
             if self.traffic.accumulate:
-                self.history[index] = request.tokens.copy()
+                # The prompt stays in the history whatever became of it; the outputs only of a completed turn.
+                kept = request.length if request.status == "completed" else request.isl
+                self.history[index] = request.tokens[:kept]
             heapq.heappush(
                 self.ready, (now_ns + clock_ns(float(turns[following].delay_ms)), index, following)
             )

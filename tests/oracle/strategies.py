@@ -130,22 +130,27 @@ def _trace(
 @st.composite
 def _synthetic(draw: st.DrawFn, rank: dict[str, Any]) -> dict[str, Any]:
     pool_tokens = rank["num_gpu_blocks"] * rank["block_size"]
+    isl = draw(st.integers(1, max(2, min(40, pool_tokens))))
+    osl = draw(st.sampled_from([osl for osl in OUTPUTS if osl]))
+    loads = ["concurrency", "constant_rate", "poisson"]
+    if isl + osl // 2 <= pool_tokens:
+        loads.append("kv_capacity_fraction")  # refused where the pool cannot hold one request
+    load = draw(st.sampled_from(loads))
     traffic: dict[str, Any] = {
         "source_type": draw(st.sampled_from(["synthetic", "synthetic-session"])),
-        "isl": draw(st.integers(1, max(2, min(40, pool_tokens)))),
-        "osl": draw(st.sampled_from([osl for osl in OUTPUTS if osl])),
+        "isl": isl,
+        "osl": osl,
         "request_count": draw(st.integers(1, 10)),
-        "load_type": draw(
-            st.sampled_from(["concurrency", "constant_rate", "poisson", "kv_capacity_fraction"])
-        ),
+        "load_type": load,
     }
     if traffic["source_type"] == "synthetic-session":
         traffic["turns_per_session"] = draw(st.integers(1, 4))
-        traffic["inter_turn_delay_ms"] = draw(st.sampled_from(DELAYS_MS))
+        if traffic["turns_per_session"] > 1:
+            traffic["inter_turn_delay_ms"] = draw(st.sampled_from(DELAYS_MS))
     if draw(st.booleans()):
         traffic["num_prefix_groups"] = draw(st.integers(0, 3))
         traffic["shared_prefix_ratio"] = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
-    return traffic | draw(_load(traffic["load_type"]))
+    return traffic | draw(_load(load))
 
 
 @st.composite

@@ -68,12 +68,12 @@ def _trace_sessions(traffic: dict[str, Any]) -> list[Session]:
     for line, text in enumerate(Path(path).read_text().splitlines(), 1):
         row = json.loads(text)
         name = row.get("session_id") or f"request_{line}"
-        timestamp = row.get("timestamp")
+        timestamp, delay = _first(row, "timestamp", "created_time"), _first(row, "delay", "delay_ms")
         turn = _trace_turn(row, block, interned)
         if name not in sessions:
             sessions[name] = Session(name, timestamp or 0.0)
-        elif row.get("delay") is not None:
-            turn.delay_ms = row["delay"] / ratio
+        elif delay is not None:
+            turn.delay_ms = delay / ratio
         elif timestamp is not None:
             turn.delay_ms = (timestamp - last_ms[name]) / ratio
         if timestamp is not None:
@@ -87,8 +87,14 @@ def _trace_sessions(traffic: dict[str, Any]) -> list[Session]:
 
 def _trace_turn(row: dict[str, Any], block: int, interned: dict[int, int]) -> Turn:
     ids: list[Token] = [interned.setdefault(raw, len(interned)) for raw in row["hash_ids"]]
-    tokens = cut_blocks(ids, block, row.get("input_length") or len(ids) * block)
-    return Turn(tokens, row["output_length"], row.get("output_token_ids"))
+    length = _first(row, "input_length", "input_tokens")
+    tokens = cut_blocks(ids, block, len(ids) * block if length is None else length)
+    return Turn(tokens, _first(row, "output_length", "output_tokens"), row.get("output_token_ids"))
+
+
+def _first(row: dict[str, Any], *names: str) -> Any:
+    """The value of a field under any of its names."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 # Synthetic ------------------------------------------------------------------------------------------

@@ -104,8 +104,9 @@ def close(want: object, got: object, tolerance: float) -> bool:
     return math.isclose(want, got, rel_tol=tolerance, abs_tol=1e-6)
 
 
-def by_outcome(record: dict[str, Any]) -> tuple[float, int, float]:
-    return record["arrival_time_ms"], record["input_length"], record["terminal_time_ms"]
+def by_outcome(record: dict[str, Any]) -> tuple[float, ...]:
+    keys = ("arrival_time_ms", "input_length", "terminal_time_ms", "decode_worker_idx")
+    return tuple(record[key] for key in keys)
 
 
 def reported(record: dict[str, Any]) -> dict[str, Any]:

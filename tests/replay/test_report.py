@@ -133,6 +133,12 @@ def test_best_and_first_admission_reuse():
     assert report["first_admission_prefix_cache_reused_ratio"] == 5 / 20
 
 
+def test_provenance_and_notes_are_there_when_known():
+    report = report_of(provenance={"timing": "fixed"}, notes=["one row was too long"])
+    assert (report["provenance"], report["notes"]) == ({"timing": "fixed"}, ["one row was too long"])
+    assert not {"provenance", "notes"} & set(report_of())
+
+
 # Goodput ----------------------------------------------------------------------------------------------------
 
 SLOW_START = sequence(0, osl=3, tokens=(20.0, 25.0, 30.0))  # ttft 20, mean gap 5, e2e 30

@@ -17,7 +17,7 @@ def small_branch(**changes) -> BranchSpace:
     fields = {
         "deployment_mode": "agg",
         "parallel_configs": configs,
-        "supported_backends": {config: both for config in configs} | {configs[0]: frozenset({"vllm"})},
+        "supported_backends": dict.fromkeys(configs, both) | {configs[0]: frozenset({"vllm"})},
         "knob_choices": {
             "router_mode": ["round_robin", "kv_router"],
             "overlap_score_credit": [0.0, 0.5, 1.0],

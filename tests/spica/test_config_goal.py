@@ -3,6 +3,7 @@
 import pytest
 import yaml
 from pydantic import ValidationError
+from spica_configs import SPACE, SYNTHETIC, TOKEN_SLA, make_config
 
 from aisimulate.config.messages import one_line
 from aisimulate.spica.config import (
@@ -12,7 +13,6 @@ from aisimulate.spica.config import (
     SmartSearchConfig,
     SweepConfig,
 )
-from spica_configs import SPACE, SYNTHETIC, TOKEN_SLA, make_config
 
 T = OptimizationTarget
 

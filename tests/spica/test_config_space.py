@@ -2,9 +2,9 @@
 
 import pytest
 from pydantic import ValidationError
+from spica_configs import make_config
 
 from aisimulate.spica.config import COMPOSITE_DICT_KEYS, COMPOSITE_REQUIRED_KEYS, SEARCH_CHOICES
-from spica_configs import make_config
 
 POLICY = {
     "enable_throughput_scaling": True,
@@ -112,6 +112,8 @@ def test_a_custom_policy_is_kept_as_given():
         ({"throughput_adjustment_interval_seconds": 0}, "throughput_adjustment_interval_seconds"),
         ({"load_adjustment_interval_seconds": None}, "load_adjustment_interval_seconds"),
         ({"load_adjustment_interval_seconds": -1}, "load_adjustment_interval_seconds"),
+        ({"load_adjustment_interval_seconds": 10**400}, "load_adjustment_interval_seconds"),
+        ({"load_adjustment_interval_seconds": float("nan")}, "load_adjustment_interval_seconds"),
         ({"load_adjustment_interval_seconds": "5"}, "load_adjustment_interval_seconds"),
         ({"load_adjustment_interval_seconds": 120}, "below throughput_adjustment_interval_seconds"),
     ],
@@ -136,7 +138,11 @@ def test_only_running_loops_bind_their_interval(change):
 @pytest.mark.parametrize(
     ("knob", "entry", "word"),
     [
-        ("planner_fpm_sampling", {"max_num_fpm_samples": 0, "fpm_sample_bucket_size": 4}, "max_num_fpm_samples"),
+        (
+            "planner_fpm_sampling",
+            {"max_num_fpm_samples": 0, "fpm_sample_bucket_size": 4},
+            "max_num_fpm_samples",
+        ),
         ("planner_fpm_sampling", {"max_num_fpm_samples": 9, "fpm_sample_bucket_size": 8}, "perfect square"),
         ("planner_fpm_sampling", {"max_num_fpm_samples": 9.5, "fpm_sample_bucket_size": 4}, "whole number"),
         (
@@ -152,7 +158,11 @@ def test_only_running_loops_bind_their_interval(change):
         ("load_predictor_candidates", {"load_predictor": "kalmann"}, "did you mean 'kalman'?"),
         ("load_predictor_candidates", {"load_predictor": "kalman", "kalman_r": 0}, "kalman_r"),
         ("load_predictor_candidates", {"load_predictor": "kalman", "kalman_q_trend": -1}, "kalman_q_trend"),
-        ("load_predictor_candidates", {"load_predictor": "kalman", "kalman_min_points": 0}, "kalman_min_points"),
+        (
+            "load_predictor_candidates",
+            {"load_predictor": "kalman", "kalman_min_points": 0},
+            "kalman_min_points",
+        ),
         ("load_predictor_candidates", {"load_predictor": "prophet", "prophet_window_size": 0}, "window_size"),
         ("load_predictor_candidates", {"load_predictor": "arima", "load_predictor_log1p": "yes"}, "log1p"),
     ],
@@ -202,6 +212,7 @@ def test_admission_pins():
     message = refusal(**pins)
     assert "not supported by the Dynamo replay API" in message
     assert "active_prefill_tokens_threshold_frac, no_admission_control" in message
+    assert "active_decode_blocks_threshold" in refusal(active_decode_blocks_threshold=0)
     assert space(router_mode=["round_robin"], **pins).no_admission_control
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 from pydantic import ValidationError
+from spica_configs import SYNTHETIC, TRACE, make_config
 
 from aisimulate.spica.config import Workload
-from spica_configs import SYNTHETIC, TRACE, make_config
 
 LENGTHS = {"isl": 100, "osl": 20, "num_request_ratio": 10}
 
@@ -96,7 +96,9 @@ def test_missing_lengths_are_all_named():
     assert "isl, osl, num_request_ratio" in message
 
 
-@pytest.mark.parametrize("loads", [{}, {"concurrency": 1, "request_rate": 2}, {"concurrency": 1, "kv_load_ratio": 1}])
+@pytest.mark.parametrize(
+    "loads", [{}, {"concurrency": 1, "request_rate": 2}, {"concurrency": 1, "kv_load_ratio": 1}]
+)
 def test_exactly_one_load(loads):
     message = refusal(**LENGTHS, **loads)
     assert "exactly one of request_rate, concurrency, or kv_load_ratio" in message

@@ -45,5 +45,5 @@ def test_the_factory_passes_the_seed_on():
 
 
 def test_an_unknown_policy_is_refused_with_the_nearest():
-    with pytest.raises(InputError, match="sweep.sampler: 'gird' is not one of .*did you mean 'grid'"):
+    with pytest.raises(InputError, match=r"sweep\.sampler: 'gird' is not one of .*did you mean 'grid'"):
         make_branch_sampler(small_branch(), study_id="s", policy="gird")

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import InputError
 from aisimulate.timing import FixedTiming
-
-from . import contract
+from timing import contract
 
 TIMER = FixedTiming(20.5, 7.25).timer(0, 1.0, 1.0)
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from aisimulate.core.errors import TimingError
 from aisimulate.timing import PolynomialTiming
 from aisimulate.timing.polynomial import PolynomialTimer, decode_ms, polynomial_timer, prefill_ms
-
-from . import contract
+from timing import contract
 
 POOL = 16384 * 64
 SPEEDUPS = (1.0, 0.0, 3.0, 1.7, 0.3)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from aisimulate.core.rng import ChaChaRng
+from aisimulate.core.rng import ChaChaRng, _expand_seed, _words
 
 
 def poisson_starts_ms(seed, rate, number):
@@ -80,3 +80,16 @@ def test_floats_are_in_the_half_open_unit_interval():
     draws = [rng.f64() for _ in range(2_000)]
     assert all(0.0 <= draw < 1.0 for draw in draws)
     assert abs(sum(draws) / len(draws) - 0.5) < 0.03
+
+
+def test_large_bounds_take_a_second_word_to_correct_the_bias():
+    rng = ChaChaRng(1)
+    draws = [rng.below(4_000_000_000) for _ in range(200)]
+    assert draws[:3] == [3299810500, 3188318560, 785692656]
+    assert sum(draws) == 396351697883
+
+
+def test_the_block_counter_has_64_bits():
+    key = _expand_seed(42)
+    assert _words(key, 16)[:2] == [2028344471, 401438797]
+    assert _words(key, 2**32 + 16)[:2] == [3541176762, 815896477]

@@ -88,6 +88,19 @@ def test_turns_due_at_one_instant_follow_the_file_order_of_their_sessions():
     assert [s.arrival_ms for s in due] == [20.0, 20.0, 20.0]
 
 
+def test_the_next_instant_is_the_earlier_of_starts_and_later_turns():
+    feed = driver(
+        [Session("a", turns(0, 5), 0.0), Session("b", turns(0), 12.0), Session("c", turns(0), 30.0)]
+    )
+    (a,) = feed.pop_ready(0)
+    finish(feed, a, 10)
+    assert feed.next_ready_ns() == 12 * MS
+    assert len(feed.pop_ready(12 * MS)) == 1
+    assert feed.next_ready_ns() == 15 * MS
+    assert len(feed.pop_ready(15 * MS)) == 1
+    assert feed.next_ready_ns() == 30 * MS
+
+
 def test_a_rejected_turn_advances_its_session():
     """c72: rejected at 0, the next turn 5 ms later."""
     feed = driver([Session("a", turns(0, 5), 0.0)])
@@ -190,7 +203,7 @@ def test_a_rejected_turn_leaves_its_prompt_but_no_output():
     """Recorded: 40 tokens rejected, then 4 more make a prompt of 44."""
     feed = driver([Session("a", [Turn(40, 2, list(range(10))), Turn(4, 2, [99])], 0.0)], accumulate=True)
     (first,) = feed.pop_ready(FOREVER)
-    finish(feed, first, 0, REJECTED, emitted=0)
+    finish(feed, first, 0, REJECTED, emitted=1)
     (second,) = feed.pop_ready(FOREVER)
     assert second.input_tokens == 44
     assert second.keys[:10] == first.keys[:10]

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 U32_MAX = 2**32 - 1
-I32_MAX = 2**31 - 1
 U64_MAX = 2**64 - 1
 # Counts are machine words in the payload format; half of the range keeps sums and products of a few exact.
 COUNT_MAX = 2**62

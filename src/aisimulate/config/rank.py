@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from aisimulate.config.base import (
+    COUNT_MAX,
     U64,
     Count,
     FieldError,
@@ -111,6 +112,15 @@ class RankConfig(StrictModel):
         if missing:
             raise FieldError("state_cache", f"needs an explicit {missing[0]!r}")
         return data
+
+    @model_validator(mode="after")
+    def _capacity_is_countable(self) -> Self:
+        tokens = self.num_gpu_blocks * self.block_size
+        if tokens > COUNT_MAX:
+            raise FieldError(
+                "num_gpu_blocks", f"gives {tokens} tokens of capacity, which is not <= {COUNT_MAX}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _backend_rules(self) -> Self:

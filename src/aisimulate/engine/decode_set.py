@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
+_NEVER = 1 << 62
+
 
 class DecodeSet:
     """Members in running order, with their total length and their future block demand.
 
-    `passes`: passes done so far; `context_tokens`: sum of member lengths before the next pass.
+    `passes`: passes done so far; `count` members; `context_tokens`: sum of their lengths before the next
+    pass; `opening`: members that open a block in the next pass; `next_due`: pass count of the earliest finish (preemption may have emptied it).
     """
 
     __slots__ = (
@@ -30,14 +33,18 @@ class DecodeSet:
         "_reordered",
         "_residues",
         "context_tokens",
+        "count",
         "members",
+        "next_due",
+        "opening",
         "passes",
     )
 
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
         self.passes = 0
-        self.context_tokens = 0
+        self.context_tokens = self.count = self.opening = 0
+        self.next_due = _NEVER
         self.members: dict[Sequence, None] = {}
         self._residues = [0] * (2 * block_size)  # twice, so that any window is one slice
         self._openers: list[dict[Sequence, None]] = [{} for _ in range(block_size)]
@@ -53,6 +60,7 @@ class DecodeSet:
         sequence.joined = self.passes
         sequence.base = sequence.tokens - self.passes
         self.members[sequence] = None
+        self.count += 1
         self.context_tokens += sequence.tokens
         self._file(sequence)
 
@@ -61,6 +69,7 @@ class DecodeSet:
         self._unfile(sequence)
         del self._buckets[sequence.end_tokens - sequence.base][sequence]
         del self.members[sequence]
+        self.count -= 1
         sequence.tokens = self.passes + sequence.base
         self.context_tokens -= sequence.tokens
 
@@ -74,35 +83,36 @@ class DecodeSet:
         self._reordered = True
 
     def _file(self, sequence: Sequence) -> None:
-        residue = -sequence.base % self._block_size
+        size = self._block_size
+        residue = -sequence.base % size
         self._residues[residue] += 1
-        self._residues[residue + self._block_size] += 1
+        self._residues[residue + size] += 1
         self._openers[residue][sequence] = None
+        self.opening = self._residues[(self.passes - 1) % size]
         finish = sequence.end_tokens - sequence.base
         bucket = self._buckets.get(finish)
         if bucket is None:
             self._buckets[finish] = {sequence: None}
             heappush(self._finishes, finish)
+            self.next_due = self._finishes[0]
         else:
             bucket[sequence] = None
 
     def _unfile(self, sequence: Sequence) -> None:
-        residue = -sequence.base % self._block_size
+        size = self._block_size
+        residue = -sequence.base % size
         self._residues[residue] -= 1
-        self._residues[residue + self._block_size] -= 1
+        self._residues[residue + size] -= 1
         del self._openers[residue][sequence]
+        self.opening = self._residues[(self.passes - 1) % size]
 
     def next_finish(self) -> int:
         """Pass count at which the next member finishes; the set is not empty."""
         finishes, buckets = self._finishes, self._buckets
         while not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
-        return finishes[0]
-
-    @property
-    def finish_due(self) -> bool:
-        """Whether the earliest bucket is that of the current pass count (it may have been emptied)."""
-        return bool(self._finishes) and self._finishes[0] <= self.passes
+        self.next_due = finishes[0]
+        return self.next_due
 
     def pop_finished(self) -> list[Sequence]:
         """Take out, in running order, the members that finish at the current pass count."""
@@ -110,6 +120,7 @@ class DecodeSet:
         finished: list[Sequence] = []
         while finishes and finishes[0] <= self.passes:
             finished += self._buckets.pop(heappop(finishes))  # an earlier bucket was emptied by preemption
+        self.next_due = finishes[0] if finishes else _NEVER
         if self._reordered:
             finished.sort(key=_running_order)
         for sequence in finished:
@@ -117,6 +128,7 @@ class DecodeSet:
             del self.members[sequence]
             sequence.tokens = sequence.end_tokens
             self.context_tokens -= sequence.end_tokens
+        self.count -= len(finished)
         return finished
 
     def openers(self) -> list[Sequence]:
@@ -126,19 +138,15 @@ class DecodeSet:
             members.sort(key=_running_order)
         return members
 
-    def opening(self) -> int:
-        """Count the members that open a block in the next pass."""
-        return self._residues[(self.passes - 1) % self._block_size]
-
     def demand(self, passes: int) -> int:
         """Blocks that the members open in the next `passes` passes together."""
         rounds, rest = divmod(passes, self._block_size)
         first = (self.passes - 1) % self._block_size
-        return len(self.members) * rounds + sum(self._residues[first : first + rest])
+        return self.count * rounds + sum(self._residues[first : first + rest])
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
-        if len(self.members) * (passes // self._block_size + 1) <= blocks or self.demand(passes) <= blocks:
+        if self.count * (passes // self._block_size + 1) <= blocks or self.demand(passes) <= blocks:
             return passes
         low, high = 1, passes
         while high - low > 1:
@@ -152,7 +160,8 @@ class DecodeSet:
     def advance(self, passes: int) -> None:
         """Let every member grow by `passes` tokens."""
         self.passes += passes
-        self.context_tokens += passes * len(self.members)
+        self.context_tokens += passes * self.count
+        self.opening = self._residues[(self.passes - 1) % self._block_size]
 
 
 def _running_order(sequence: Sequence) -> int:

@@ -11,8 +11,6 @@ Rules: spec 01 section 4, spec 09 section 2.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
-
 from aisimulate.engine.sequence import Sequence
 
 _COMPACT_SLACK = 1024
@@ -40,13 +38,9 @@ class Node:
         self.location: Node | None = None
 
 
-class Match(NamedTuple):
-    """A cached prefix: `blocks` hit, how many of them someone holds, and where the hit ends in the tree."""
-
-    blocks: int
-    held: int
-    node: Node
-    used: int
+# A cached prefix: blocks hit, how many of them someone holds, the node where the hit ends, and how many of
+# that node's blocks it covers. A plain tuple, because one is made for every admission.
+Match = tuple[int, int, Node, int]
 
 
 class RunPool:
@@ -61,7 +55,7 @@ class RunPool:
         self.inactive = 0
         self.stride = 1
         self.root = Node(0, 0, [], None, 1)
-        self.miss = Match(0, 0, self.root, 0)  # what a lookup finds when nothing is cached
+        self.miss: Match = (0, 0, self.root, 0)  # what a lookup finds when nothing is cached
         self._order: deque[Node | Sequence] = deque()
         self._live = 0
 
@@ -78,46 +72,41 @@ class RunPool:
         node = self.root
         position = used = held = 0
         while position < limit:
-            child = node.children.get(keys[position // stride])
+            first = position // stride
+            child = node.children.get(keys[first])
             if child is None:
                 break
             end = position + child.len
-            used = self._common(child, keys, position, end if end < limit else limit)
+            if end > limit:
+                end = limit
+            ids = child.ids
+            last = -(-end // stride)
+            if ids is keys or ids[first:last] == keys[first:last]:
+                used = end - position
+            else:
+                used = _agreement(ids, keys, first) * stride - position
             node = child
             position += used
             if child.ref:
                 held += used
             if used < child.len:
                 break
-        return Match(position, held, node, used)
-
-    def _common(self, child: Node, keys: list[int], start: int, end: int) -> int:
-        """Count the blocks of [start, end) on which `child` and the chain `keys` agree (at least one)."""
-        first, last = start // self.stride, -(-end // self.stride)
-        ids = child.ids
-        if ids is keys or ids[first:last] == keys[first:last]:
-            return end - start
-        index = first + 1
-        while ids[index] == keys[index]:
-            index += 1
-        return index * self.stride - start
+        return position, held, node, used
 
     def shorten(self, match: Match, blocks: int) -> Match:
-        """Cut a match to its first `blocks` blocks; at most one block is given up."""
-        if blocks >= match.blocks:
-            return match
-        used = match.used - (match.blocks - blocks)
-        node = match.node
-        if used == 0 and node.parent is not None:
+        """Give up blocks at the end of a match so that `blocks` are left."""
+        hit, held, node, used = match
+        used -= hit - blocks
+        while used <= 0 and node.parent is not None:
             node = node.parent
-            used = node.len
-        return Match(blocks, min(match.held, blocks), node, used)
+            used += node.len
+        return blocks, min(held, blocks), node, used
 
     def pin(self, sequence: Sequence, match: Match) -> None:
         """Let `sequence` hold the matched blocks."""
-        node = match.node
-        if match.used < node.len:
-            node = self._split(node, match.used)
+        _, _, node, used = match
+        if used < node.len:
+            node = self._split(node, used)
         sequence.node = node
         while node.parent is not None:
             if node.ref == 0:
@@ -307,3 +296,11 @@ class RunPool:
             else:
                 kept.append(entry)
         self._order = kept
+
+
+def _agreement(ids: list[int], keys: list[int], start: int) -> int:
+    """Find the first index after `start` at which two chains differ; they agree at `start`."""
+    index = start + 1
+    while ids[index] == keys[index]:
+        index += 1
+    return index

@@ -44,14 +44,15 @@ class RankScheduler:
         "_chunk_count",
         "_chunk_ends",
         "_chunk_starts",
-        "_computes_chunks",
         "_done",
-        "_fresh",
+        "_eventful",
+        "_fifo",
         "_joining",
         "_longest_prompt",
         "_rejected",
         "_start_ns",
         "decoders",
+        "fresh",
         "gap_weight",
         "held_back",
         "params",
@@ -81,31 +82,26 @@ class RankScheduler:
         # Gaps only one sequence saw, and (sequence, from, to) pass intervals of preempted decoders.
         self.singles: list[tuple[int, Sequence]] = []
         self.spans: list[tuple[Sequence, int, int]] = []
-        self._fresh: list[Sequence] = []  # emitted their first token in the last pass
+        self.fresh: list[Sequence] = []  # emitted their first token in the last pass
         # The pass in flight: decoders that do not take part, sequences that emit their first token since
         # admission, zero-output requests that end, rejected ones.
         self.held_back: list[Sequence] = []
         self._joining: list[Sequence] = []
         self._done: list[Sequence] = []
         self._rejected: list[Sequence] = []
+        self._eventful = self.preempted = False
+        self._chunk_count = self._chunk_ends = self._chunk_starts = 0
+        self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
         self._start_ns = self._budget = 0
+        self._fifo = params.preemption_mode == "fifo"
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
             self._longest_prompt = min(params.total_kv_tokens, params.max_model_len - 1)
-        self._clear()
 
     def _clear(self) -> None:
-        """Start the plan of a pass with nothing in it; called often, so what is empty stays."""
-        self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
-        self.preempted = self._computes_chunks = False
-        if self._joining:
-            self._joining = []
-        if self._done:
-            self._done = []
-        if self._rejected:
-            self._rejected = []
-        if self.held_back:
-            self.held_back = []
+        """Forget what the last pass did besides plain decoding."""
+        self._eventful = self.preempted = False
+        self.held_back, self._joining, self._done, self._rejected = [], [], [], []
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
 
     # Queue --------------------------------------------------------------------------------------------
@@ -138,12 +134,7 @@ class RankScheduler:
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""
-        return bool(self.waiting or self.decoders.members or self.partial)
-
-    @property
-    def has_fresh(self) -> bool:
-        """Whether a sequence waits for its second token."""
-        return bool(self._fresh)
+        return bool(self.waiting or self.decoders.count or self.partial)
 
     def close_spans(self) -> None:
         """Record the pass intervals of the decoders that are still running at the end of a replay."""
@@ -156,21 +147,29 @@ class RankScheduler:
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
         self.plans += 1
-        self._clear()
-        decoders = self.decoders
         self._start_ns = now_ns
-        self._budget = self.params.max_num_batched_tokens - len(decoders.members)
-        opening = decoders.opening()
-        if self._budget < 0 or (self.params.preemption_mode == "fifo" and self._lacks_room(opening)):
+        self.run_batch = self.run_context = 0
+        if self._eventful:
+            self._clear()
+        decoders, pool = self.decoders, self.pool
+        self._budget = self.params.max_num_batched_tokens - decoders.count
+        opening = decoders.opening
+        if self._budget < 0 or (self._fifo and self._lacks_room(opening)):
+            self._eventful = True
             self._budget = stepwise.schedule_running(self, now_ns)
         else:
-            self._schedule_decoders(opening, now_ns)
+            if opening > pool.free + pool.inactive:
+                self._open_blocks_preempting(now_ns)
+            elif opening:
+                pool.take(opening)
+            if self.partial is not None:
+                self._continue_partial(self.partial)
         if self.waiting and not self.preempted:
             self._admit(now_ns)
-        if self._is_pure_run():
-            return self._plan_run(opening)
-        self._price()
-        return 1
+        if self._eventful or self.stalled or not decoders.count:
+            self._price()
+            return 1
+        return self._plan_run(opening)
 
     def _lacks_room(self, opening: int) -> bool:
         """Whether the running sequences need more blocks in this pass than can be allocated."""
@@ -178,17 +177,6 @@ class RankScheduler:
             start = sequence.computed
             opening += self.chunk_blocks(start, start + min(sequence.tokens - start, self._budget))
         return opening > self.pool.free + self.pool.inactive
-
-    def _schedule_decoders(self, opening: int, now_ns: int) -> None:
-        """Give every decoder its block, then let the unfinished prefill continue."""
-        if opening:
-            if opening > self.pool.free + self.pool.inactive:
-                self._open_blocks_preempting(now_ns)
-                self._budget = self.params.max_num_batched_tokens - len(self.decoders.members)
-            else:
-                self.pool.take(opening)
-        if self.partial is not None:
-            self._continue_partial(self.partial)
 
     def _open_blocks_preempting(self, now_ns: int) -> None:
         """Open blocks in running order; while there is none, the last of the running order gives way.
@@ -205,6 +193,7 @@ class RankScheduler:
                     self.preempt_partial()
                 else:
                     self.preempt_decoder(next(reversed(members)), now_ns)
+        self._budget = self.params.max_num_batched_tokens - self.decoders.count
 
     def preempt_decoder(self, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:
         """Send a decoder back to the head of the queue; its blocks stay cached until needed."""
@@ -224,7 +213,7 @@ class RankScheduler:
         self._requeue(sequence, sequence.computed)
 
     def _requeue(self, sequence: Sequence, computed_tokens: int) -> None:
-        self.preempted = True
+        self._eventful = self.preempted = True
         self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
         sequence.computed = 0
         self.waiting.appendleft(sequence)
@@ -234,23 +223,22 @@ class RankScheduler:
         if self._budget <= 0:
             return
         start = sequence.computed
-        end = start + min(sequence.tokens - start, self._budget)
-        if self.chunk_blocks(start, end) > self.pool.free + self.pool.inactive:
+        end = sequence.tokens
+        if end - start > self._budget:
+            end = start + self._budget
+        blocks = self.chunk_blocks(start, end)
+        if blocks > self.pool.free + self.pool.inactive:
             self.preempt_partial()
         else:
-            self.compute_chunk(sequence, start, end)
+            self.pool.take(blocks)
+            self.schedule_chunk(sequence, start, end)
 
     def chunk_blocks(self, start: int, end: int) -> int:
         """Blocks a sequence opens when its computed length goes from `start` to `end`."""
         size = self.params.block_size
         return -(-end // size) - -(-start // size)
 
-    def compute_chunk(self, sequence: Sequence, start: int, end: int) -> None:
-        """Take blocks for a chunk that fits and schedule it in this pass."""
-        self.pool.take(self.chunk_blocks(start, end))
-        self._scheduled(sequence, start, end)
-
-    def _scheduled(self, sequence: Sequence, start: int, end: int) -> None:
+    def schedule_chunk(self, sequence: Sequence, start: int, end: int) -> None:
         """Book a chunk whose blocks are taken: cache full prompt blocks, budget, prefill group, outcome."""
         size = self.params.block_size
         shared = sequence.tail_start
@@ -261,7 +249,7 @@ class RankScheduler:
             if last > first:
                 self.pool.extend(sequence, first, last)
         sequence.computed = end
-        self._computes_chunks = True
+        self._eventful = True
         self._budget -= end - start
         prompt = sequence.input_tokens
         if end > start and start < prompt:
@@ -287,7 +275,7 @@ class RankScheduler:
     def _admit(self, now_ns: int) -> None:
         """Admit from the head of the queue, strictly first come first served."""
         waiting = self.waiting
-        running = len(self.decoders.members) + len(self._joining) + len(self._done)
+        running = self.decoders.count + len(self._joining) + len(self._done)
         running += self.partial is not None
         while waiting and running < self.params.max_num_seqs:
             sequence = waiting[0]
@@ -302,6 +290,7 @@ class RankScheduler:
                     return
                 sequence.reason = self._stuck_reason(sequence)
             self._rejected.append(waiting.popleft())
+            self._eventful = True
 
     def _stuck_reason(self, sequence: Sequence) -> str:
         """Name what keeps the head out although nothing runs: it would wait for ever."""
@@ -311,55 +300,51 @@ class RankScheduler:
 
     def _try_admit(self, sequence: Sequence, now_ns: int) -> bool:
         """Admit the head if its whole known length fits and the budget gives it a token; else change nothing."""
-        params, pool = self.params, self.pool
-        size = params.block_size
-        if sequence.keys is None and not sequence.len:
-            match, tail = pool.miss, 0
-        else:
-            match, tail = self._lookup(sequence)
-        if -(-sequence.tokens // size) - match.held > pool.free + pool.inactive:
+        pool = self.pool
+        size, tokens = self.params.block_size, sequence.tokens
+        match, tail = self._lookup(sequence)
+        hit, held, _, _ = match
+        if -(-tokens // size) - held > pool.free + pool.inactive:
             return False
-        start = (match.blocks + tail) * size
-        end = sequence.tokens
+        start = (hit + tail) * size
+        end = tokens
         if end - start > self._budget:
             end = start + self._budget
-        chunked_off = not params.enable_chunked_prefill and sequence.input_tokens - start > self._budget
-        if chunked_off or end == start < sequence.tokens:
-            return False
-        if match.blocks:
+            if end == start or self._refuses_chunks(sequence, start):
+                return False
+        if hit:
             pool.pin(sequence, match)
         if tail:
             pool.pin_tail(sequence)
-        pool.take(-(-end // size) - match.blocks - tail)
+        pool.take(-(-end // size) - hit - tail)
         if sequence.admissions:
-            sequence.tail_start = max(self._shared_blocks(sequence), match.blocks)
+            sequence.tail_start = max(self._shared_blocks(sequence), hit)
         self.waiting.popleft()
         sequence.admissions.append((now_ns, start))
-        self._scheduled(sequence, start, end)
+        self.schedule_chunk(sequence, start, end)
         return True
+
+    def _refuses_chunks(self, sequence: Sequence, start: int) -> bool:
+        """Whether a prompt longer than the budget has to wait because it may not be cut."""
+        return not self.params.enable_chunked_prefill and sequence.input_tokens - start > self._budget
 
     def _lookup(self, sequence: Sequence) -> tuple[Match, int]:
         """Find the cached prefix of the head: shared blocks, then blocks left of its own private run."""
-        pool = self.pool
+        keys, pool, tokens = sequence.keys, self.pool, sequence.tokens
+        if keys is None:
+            return pool.miss, sequence.len
         if not self.params.enable_prefix_caching:
             return pool.miss, 0
         size = self.params.block_size
-        shared = sequence.input_tokens // size if sequence.keys is not None else 0
-        if sequence.planned and sequence.keys is not None:
-            shared = sequence.tokens // size
-        match = pool.match(sequence.keys, shared) if sequence.keys is not None else pool.miss
-        tail = sequence.len if match.blocks == shared else 0
-        if sequence.end_tokens > sequence.tokens and not tail:
+        shared = (tokens if sequence.planned else sequence.input_tokens) // size
+        match = pool.match(keys, shared)
+        tail = sequence.len if match[0] == shared else 0
+        if match[0] * size >= tokens < sequence.end_tokens and not tail:
             # The last token must be computed to sample the next one.
-            match = pool.shorten(match, (sequence.tokens - 1) // size)
+            match = pool.shorten(match, (tokens - 1) // size)
         return match, tail
 
     # Price ----------------------------------------------------------------------------------------------
-
-    def _is_pure_run(self) -> bool:
-        """Whether this pass only decodes, with every decoder taking part as in the pass before."""
-        eventful = self.preempted or self.stalled or self.held_back or self._computes_chunks or self._rejected
-        return bool(self.decoders.members) and not eventful
 
     def _plan_run(self, opening: int) -> int:
         """Extend the pass just begun to the longest run of identical passes.
@@ -367,21 +352,21 @@ class RankScheduler:
         The head of the queue stays blocked meanwhile: during pure decode held blocks only grow.
         """
         decoders, pool = self.decoders, self.pool
-        self.run_batch = self.gap_weight = len(decoders.members)
+        self.run_batch = self.gap_weight = decoders.count
         self.run_context = decoders.context_tokens
         until_finish = decoders.next_finish() - decoders.passes
         return decoders.longest_within(until_finish, pool.free + pool.inactive + opening)
 
     def _price(self) -> None:
         """Time a single pass: prefill group plus decode group, two separate forwards."""
-        members = len(self.decoders.members)
-        batch = members - len(self.held_back) + self.run_batch
-        context = self.decoders.context_tokens + self.run_context
-        for sequence in self.held_back:
-            context -= self.decoders.passes + sequence.base
-        self.gap_weight = members
+        decoders = self.decoders
+        self.gap_weight = decoders.count
+        batch = decoders.count + self.run_batch
+        context = decoders.context_tokens + self.run_context
         if self.stalled or self.held_back:
             self.gap_weight -= len(self.stalled | dict.fromkeys(self.held_back))
+            batch -= len(self.held_back)
+            context -= sum(decoders.passes + sequence.base for sequence in self.held_back)
         self.run_batch = self.run_context = 0
         prefill_ns = decode_ns = 0
         if count := self._chunk_count:
@@ -400,19 +385,19 @@ class RankScheduler:
         decoders = self.decoders
         if passes > 1:
             # Growth of the first pass was taken when it began.
-            self.pool.take(decoders.demand(passes) - decoders.opening())
+            self.pool.take(decoders.demand(passes) - decoders.opening)
         decoders.advance(passes)
         if self.held_back or self.stalled:
             self._settle_stalled(end_ns)
-        if self._fresh:
+        if self.fresh:
             self._settle_second_tokens(first_end_ns)
-        terminal = self._rejected
+        terminal = self._rejected[:]
         for sequence in terminal:
             sequence.status = REJECTED
             sequence.terminal_ns = end_ns
         for sequence in self._done:
             terminal.append(self._complete(sequence, sequence.tokens, end_ns))
-        if decoders.finish_due:
+        if decoders.passes >= decoders.next_due:
             for sequence in decoders.pop_finished():
                 sequence.last_token_ns = end_ns
                 terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
@@ -438,19 +423,19 @@ class RankScheduler:
 
     def _settle_second_tokens(self, end_ns: int) -> None:
         still_waiting = []
-        for sequence in self._fresh:
+        for sequence in self.fresh:
             if sequence in self.stalled:
                 still_waiting.append(sequence)
             elif sequence in self.decoders.members:
                 sequence.second_token_ns = end_ns
-        self._fresh = still_waiting
+        self.fresh = still_waiting
 
     def _emit_joining(self, end_ns: int, terminal: list[Sequence]) -> None:
         """Let the sequences whose prefill ended emit a token, then decode on or complete."""
         for sequence in self._joining:
             if sequence.first_token_ns is None:
                 sequence.first_token_ns = end_ns
-                self._fresh.append(sequence)
+                self.fresh.append(sequence)
             else:
                 self.singles.append((end_ns - _last_token(sequence), sequence))
                 if sequence.second_token_ns is None:

@@ -61,8 +61,10 @@ class _RunningLoop:
         rank = self.rank
         start = sequence.computed
         end = start + min(sequence.tokens - start, self.budget)
-        if self._make_room(sequence, rank.chunk_blocks(start, end)):
-            rank.compute_chunk(sequence, start, end)
+        blocks = rank.chunk_blocks(start, end)
+        if self._make_room(sequence, blocks):
+            rank.pool.take(blocks)
+            rank.schedule_chunk(sequence, start, end)
             self.budget -= end - start
 
     def _make_room(self, sequence: Sequence, blocks: int) -> bool:

@@ -56,7 +56,7 @@ class RankWorker:
     def has_work(self) -> bool:
         """Whether a pass can start."""
         rank = self._rank
-        return bool(rank.decoders.members or rank.waiting or rank.partial)
+        return bool(rank.decoders.count or rank.waiting or rank.partial)
 
     @property
     def plans(self) -> int:
@@ -74,12 +74,16 @@ class RankWorker:
         self.busy = True
         self._start_ns = now_ns
         self._passes = rank.plan(now_ns)
-        if rank.run_batch:
-            self.exact = False
-            self.end_ns = now_ns + self._timer.run_floor_ns(rank.run_batch, rank.run_context, self._passes)
-        else:
-            self.exact = True
-            self.end_ns = now_ns + rank.pass_ns
+        self.exact = not rank.run_batch
+        self.end_ns = now_ns + rank.pass_ns if self.exact else now_ns
+
+    def bound(self) -> int:
+        """Bring `end_ns` to its best cheap lower bound and return it."""
+        rank = self._rank
+        if not self.exact:
+            floor_ns = self._timer.run_floor_ns(rank.run_batch, rank.run_context, self._passes)
+            self.end_ns = self._start_ns + floor_ns
+        return self.end_ns
 
     def settle(self) -> None:
         """Price the passes in flight exactly."""
@@ -105,7 +109,7 @@ class RankWorker:
         if batch := rank.run_batch:
             self.gap_log.runs.append((batch, rank.run_context, self._passes, batch))
             self._entry_starts.append(start)
-            if self._passes > 1 and rank.has_fresh:
+            if self._passes > 1 and rank.fresh:
                 first_end_ns = self._start_ns + self._timer.decode_ns(batch, rank.run_context)
         elif rank.gap_weight:
             self.gap_log.passes.append((rank.pass_ns, rank.gap_weight))

@@ -26,6 +26,7 @@ class Worker(Protocol):
     def plans(self) -> int: ...  # noqa: D102
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
     def start(self, now_ns: int) -> None: ...  # noqa: D102
+    def bound(self) -> int: ...  # noqa: D102
     def settle(self) -> None: ...  # noqa: D102
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
     def finish(self) -> list[Sequence]: ...  # noqa: D102
@@ -153,7 +154,7 @@ class Fleet:
             if worker.busy or not worker.has_work:
                 continue
             worker.start(now_ns)
-            self._ends[index] = worker.end_ns
+            self._ends[index] = worker.bound()
             at_once |= worker.end_ns == now_ns and worker.exact
         return at_once
 

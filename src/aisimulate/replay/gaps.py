@@ -44,10 +44,8 @@ class _Pool:
         self.zeros = 0
         self.total_ns = 0
         self.ranked = RankedBlocks()
-        middle, _ = blocks[len(blocks) // 2].pairs()
-        origin_ns = max(1, int(middle.sum()) // len(middle))
-        self.gap_moments = _Moments(origin_ns)
-        self.rate_moments = _Moments(NS_PER_S / origin_ns)
+        self.gap_moments = _Moments()
+        self.rate_moments = _Moments()
         for block in blocks:
             self._add(block)
 
@@ -65,7 +63,8 @@ class _Pool:
         if low == 0:
             self.zeros += int(weights[gaps == 0].sum())
             values, factors = values[gaps > 0], factors[gaps > 0]
-        self.rate_moments.add(NS_PER_S / values, factors)
+        if high > 0:
+            self.rate_moments.add(NS_PER_S / values, factors)
 
     def summary(self) -> GapSummary:
         if self.count <= 0:
@@ -74,9 +73,9 @@ class _Pool:
         # Rates sort the other way round; zero gaps, which have none, come first among the gaps.
         rate_ranks = [self.count - 1 - rank for rank in _summary_ranks(self.count - self.zeros)]
         gap_at = self.ranked.at(gap_ranks + rate_ranks)
-        mean_ms = self.total_ns / (self.count * NS_PER_MS)
-        std_ms = self.gap_moments.std(self.count) / NS_PER_MS
-        itl_ms = Summary._make((mean_ms, *(gap_at[rank] / NS_PER_MS for rank in gap_ranks), std_ms))
+        mean_ns = self.total_ns / self.count
+        nine_ns = (mean_ns, *(gap_at[rank] for rank in gap_ranks), self.gap_moments.std(self.count, mean_ns))
+        itl_ms = Summary._make(value / NS_PER_MS for value in nine_ns)
         return GapSummary(
             self.count, self.total_ns, itl_ms, self._rates([gap_at[rank] for rank in rate_ranks])
         )
@@ -87,36 +86,40 @@ class _Pool:
             return EMPTY
         low, high, *percentiles = (NS_PER_S / gap for gap in gaps_ns)
         mean = min(max(self.rate_moments.mean(count), low), high)
-        return Summary._make((mean, low, high, *percentiles, self.rate_moments.std(count)))
+        return Summary._make((mean, low, high, *percentiles, self.rate_moments.std(count, mean)))
 
 
 class _Moments:
-    """Weighted sums of deviations from a typical value.
+    """Mean and standard deviation of weighted values.
 
-    They lose no digits to cancellation, and are exactly 0 when all values are the typical one. What negative
-    weights take back is gone up to the rounding of the terms.
+    Squares are taken of deviations from the mean of each block, so they lose no digits to cancellation. What
+    negative weights take back is gone up to the rounding of the terms.
     """
 
-    __slots__ = ("_origin", "_sum", "_sum_of_squares")
+    __slots__ = ("_blocks",)
 
-    def __init__(self, origin: float) -> None:
-        self._origin = origin
-        self._sum = 0.0
-        self._sum_of_squares = 0.0
+    def __init__(self) -> None:
+        # Per block: weight, weighted sum, mean, weighted sum of squared deviations from that mean.
+        self._blocks: list[tuple[float, float, float, float]] = []
 
     def add(self, values: Floats, weights: Floats) -> None:
-        deviations = values - self._origin
-        weighted = deviations * weights
-        self._sum += float(weighted.sum())
-        weighted *= deviations
-        self._sum_of_squares += float(weighted.sum())
+        """Count a non-empty block."""
+        origin = float(values.mean())
+        deviations = values - origin
+        squares = float((deviations * deviations * weights).sum())
+        self._blocks.append((float(weights.sum()), float((values * weights).sum()), origin, squares))
 
     def mean(self, count: int) -> float:
-        return self._origin + self._sum / count
+        """Give the mean when all weights add up to `count`."""
+        return math.fsum(total for _, total, _, _ in self._blocks) / count
 
-    def std(self, count: int) -> float:
-        shift = self._sum / count
-        return math.sqrt(max(0.0, self._sum_of_squares / count - shift * shift))
+    def std(self, count: int, mean: float) -> float:
+        """Give the root of the mean squared deviation from `mean`; exactly 0 when all values equal it."""
+        total = math.fsum(
+            squares + (origin - mean) * (2 * (total - weight * origin) + weight * (origin - mean))
+            for weight, total, origin, squares in self._blocks
+        )
+        return math.sqrt(max(0.0, total / count))
 
 
 def _summary_ranks(count: int) -> list[int]:

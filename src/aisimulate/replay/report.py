@@ -40,7 +40,8 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
 
     All numbers are finite; the statistics of an empty sample are 0.0. `goodput_*` keys are present when an
     SLA is set, `per_request` when asked for and at least one request ended. Our own additions to the
-    reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode.
+    reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, and, where the
+    outcome has any, provenance and notes.
     """
     counted = [s for s in outcome.sequences if s.status == COMPLETED and s.admissions]
     latencies = _latencies(counted)
@@ -54,7 +55,7 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
         report.update(_goodput(counted, latencies, outcome.sla, duration_s))
     report.update(_prefix_reuse(counted))
     report.update(_latency_statistics(outcome, latencies))
-    report["timing_mode"] = "additive"
+    report.update(_remarks(outcome))
     records = build_records(outcome.sequences, outcome.dp_size) if record_per_request else []
     if records:
         report["per_request"] = records
@@ -189,6 +190,16 @@ def _latency_statistics(outcome: ReplayOutcome, latencies: _Latencies) -> Report
         **_named("e2e_latency_ms", summarize(latencies.e2e)),
         **_named("output_token_throughput_per_user", gaps.rate_tok_s),
     }
+
+
+def _remarks(outcome: ReplayOutcome) -> Report:
+    """How a pass is timed, where the times come from, and what a user should know."""
+    report: Report = {"timing_mode": "additive"}
+    if outcome.provenance:
+        report["provenance"] = dict(outcome.provenance)
+    if outcome.notes:
+        report["notes"] = list(outcome.notes)
+    return report
 
 
 def _named(metric: str, summary: Summary) -> Report:

@@ -56,7 +56,7 @@ def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str
 
 def envelope_text(envelope: dict[str, Any]) -> str:
     """Write an envelope as JSON: sorted keys, finite numbers only, one final newline."""
-    return json.dumps(envelope, sort_keys=True, allow_nan=False, indent=2) + "\n"
+    return json.dumps(envelope, sort_keys=True, allow_nan=False, indent=2, default=str) + "\n"
 
 
 def check_writable(path: Path) -> None:

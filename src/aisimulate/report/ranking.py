@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from aisimulate.report.folding import Fold, fold
 from aisimulate.report.launch import launch_lines
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
 from aisimulate.spica.score import avg_gpu
@@ -41,19 +42,23 @@ def _front_line(candidate: Candidate) -> str:
 
 
 def print_ranking(goal: OptimizationGoal, candidates: Sequence[Candidate], top: int) -> None:
-    """Print the table of the `top` candidates and the configuration of the best one to stdout."""
+    """Print a table of `top` rows and the configuration of the best candidate to stdout.
+
+    Candidates that measured exactly the same share a row.
+    """
     console = Console(
         file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, markup=False
     )
-    console.print(_table(goal, candidates[:top]))
-    hidden = len(candidates) - top
+    folds = fold(candidates)
+    console.print(_table(goal, folds[:top]))
+    hidden = len(folds) - top
     if hidden > 0:
         console.print(f"... and {hidden} more (--top N shows N)")
     for line in _winner_lines(goal, candidates):
         console.print(line, soft_wrap=True)
 
 
-def _table(goal: OptimizationGoal, candidates: Sequence[Candidate]) -> Table:
+def _table(goal: OptimizationGoal, folds: Sequence[Fold]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right")
     for name in ("shape", "replicas"):
@@ -62,18 +67,19 @@ def _table(goal: OptimizationGoal, candidates: Sequence[Candidate]) -> Table:
     table.add_column("batch tokens/seqs")
     for name in (*_value_names(goal), *_METRICS):
         table.add_column(name, justify="right")
-    for place, candidate in enumerate(candidates, start=1):
-        table.add_row(str(place), *_row(goal, candidate))
+    for place, item in enumerate(folds, start=1):
+        table.add_row(str(place), *_row(goal, item))
     return table
 
 
-def _row(goal: OptimizationGoal, candidate: Candidate) -> list[str]:
-    config = candidate.config
+def _row(goal: OptimizationGoal, item: Fold) -> list[str]:
+    candidate, config = item.candidate, item.candidate.config
+    equal = f" (+{item.others} equal)" if item.others else ""
     return [
         shape_text(config),
         replicas_text(config),
         str(candidate.used_gpus),
-        knobs_text(config),
+        knobs_text(config) + equal,
         *(f"{value:,.4g}" for value in _values(goal, candidate)),
         *_metric_cells(candidate),
     ]
@@ -90,7 +96,7 @@ def _values(goal: OptimizationGoal, candidate: Candidate) -> list[float]:
     return [candidate.score if goal.target.maximize else -candidate.score]
 
 
-_METRICS = ("tok/s/GPU", "TTFT ms mean/p99", "ITL ms mean/p99", "reuse")
+_METRICS = ("tok/s/GPU", "in SLA", "TTFT ms mean/p99", "ITL ms mean/p99", "reuse")
 
 
 def _metric_cells(candidate: Candidate) -> list[str]:
@@ -100,10 +106,15 @@ def _metric_cells(candidate: Candidate) -> list[str]:
     reuse = metrics.get("prefix_cache_reused_ratio")
     return [
         f"{throughput / gpus:,.1f}" if gpus > 0 else "-",
+        _share(metrics.get("goodput_completed_requests"), metrics.get("num_requests")),
         _pair(candidate, "ttft"),
         _pair(candidate, "itl"),
-        "-" if reuse is None else f"{reuse:.1%}",
+        _share(reuse, 1.0),
     ]
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return "-" if part is None or not whole else f"{part / whole:.1%}"
 
 
 def _pair(candidate: Candidate, name: str) -> str:

@@ -39,7 +39,7 @@ def knobs_text(config: Mapping[str, Any]) -> str:
         parts.append(str(config["router_mode"]))
     if config.get("enable_throughput_scaling") or config.get("enable_load_scaling"):
         parts.append(f"policy {config.get('planner_scaling_policy')}")
-    if config.get("concurrency") is not None:
+    if config.get("kv_load_ratio") is not None:
         parts.append(f"c={config['concurrency']}")
     return " ".join(parts)
 

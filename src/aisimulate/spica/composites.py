@@ -11,6 +11,9 @@ from aisimulate.spica.presets import PREDICTOR_DEFAULTS, PREDICTOR_FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+# Far beyond any sensible setting.
+_LARGEST = 1e18
+
 
 def check_composite_values(knob: str, entry: Mapping[str, Any]) -> None:
     """Check the values of a custom entry whose keys are already known to be right.
@@ -89,7 +92,8 @@ def _require_bool(entry: Mapping[str, Any], key: str) -> None:
 
 
 def _number(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    # The bound also refuses NaN, infinity and integers that no float can hold.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST:
         raise ValueError(f"{key} must be a finite number, got {value!r}")
     return float(value)
 

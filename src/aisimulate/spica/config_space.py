@@ -52,7 +52,8 @@ class SearchSpace(SpicaModel):
     """Deployments to choose from: scalars are pinned, lists are searched when they hold several choices.
 
     Every field name and default is fixed (spec 05 sections 1.2 and 1.3); times in seconds, bandwidths
-    in GB/s, block sizes in tokens. Repeated choices are dropped and reported in `notes`.
+    in GB/s, block sizes in tokens. `context_length` None means the model's own maximum; `min_endpoint` is
+    the planner's floor of replicas per role. Repeated choices are dropped and reported in `notes`.
     """
 
     model_name: Text
@@ -155,7 +156,7 @@ class SearchSpace(SpicaModel):
             raise ValueError(f"kv_bytes_per_token is required when num_g2_blocks is {self.num_g2_blocks}")
 
     def _check_admission(self) -> None:
-        pins = [name for name in ADMISSION_PINS if getattr(self, name) not in (None, False)]
+        pins = [name for name in ADMISSION_PINS if not _is_unset(getattr(self, name))]
         if pins and "kv_router" in self.router_mode:
             raise ValueError(
                 f"{', '.join(pins)}: router admission control is not supported by the Dynamo replay API; "
@@ -163,10 +164,16 @@ class SearchSpace(SpicaModel):
             )
 
 
+def _is_unset(pin: object) -> bool:
+    # By identity: a threshold of 0 is a setting, although it equals False.
+    return pin is None or pin is False
+
+
 def _repeat_notes(space: SearchSpace, data: dict[str, Any]) -> list[str]:
     notes = []
     for knob in SEARCH_CHOICES:
-        dropped = len(data.get(knob) or ()) - len(getattr(space, knob))
-        if dropped > 0 and knob in data:
+        given = data.get(knob)
+        dropped = len(given) - len(getattr(space, knob)) if isinstance(given, list | tuple) else 0
+        if dropped:
             notes.append(f"{knob}: {dropped} repeated choice(s) dropped")
     return notes

@@ -1,4 +1,4 @@
-"""How many KV tokens one rank of a shape can hold, and which shapes can hold a sequence (spec 05 section 4.4)."""
+"""How many KV tokens one rank of a shape holds, and which shapes hold a sequence (spec 05 section 4.4)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from aisimulate.core.errors import InputError, TimingError
 from aisimulate.spica.dropped_shapes import DroppedShape
 from aisimulate.spica.outcome import Reason
-from aisimulate.timing.aic import memory, quant, version
-from aisimulate.timing.aic.engine import EngineKey
-from aisimulate.timing.aic.errors import NoKvBudget, ShapeNotViable
+from aisimulate.timing.aic.availability import missing_memory_estimator
+from aisimulate.timing.aic.engine import engine_key
+from aisimulate.timing.aic.errors import NoKvBudget, ShapeNotViable, UnknownBackendVersion
+from aisimulate.timing.aic.memory import default_memory_fraction, kv_tokens
+from aisimulate.timing.aic.version import resolve_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from aisimulate.spica.parallel_enum import ParallelShape
+    from aisimulate.timing.aic.key import EngineKey
 
 DEFAULT_MAX_NUM_TOKENS = 8192
 DEFAULT_MAX_BATCH_SIZE = 256
@@ -28,12 +31,143 @@ class NoPerfDatabase(TimingError):
 
 @dataclass(frozen=True, slots=True)
 class RoleKnobs:
-    """The knobs of a role that decide how much memory is left for KV."""
+    """The knobs of a role that decide how much of a GPU is left for KV."""
 
     max_num_tokens: int = DEFAULT_MAX_NUM_TOKENS
     memory_fraction: float = DEFAULT_MEMORY_FRACTION
 
 
 def memory_fraction_kind(backend: str) -> str:
-    """Say of what a backend's memory fraction is a share: `of_free` memory (trtllm) or `of_total`."""
-    return "of_free" if backend == "trtllm" else "of_total"
+    """Say what a backend's memory fraction is a share of: `of_free` (trtllm) or `of_total` memory."""
+    return default_memory_fraction(backend)[0]
+
+
+def estimator_missing_reason() -> str | None:
+    """Name the missing piece when KV capacities cannot be estimated, else return None."""
+    return missing_memory_estimator()
+
+
+def resolve_backend_version(hardware_sku: str, backend: str, requested: str | None = None) -> str:
+    """Turn None (= current), a slot name or a literal into the literal backend version.
+
+    Raises NoPerfDatabase when the SKU has no data for the backend, InputError for an unknown SKU, backend or
+    requested version.
+    """
+    try:
+        return resolve_version(hardware_sku, backend, requested)
+    except UnknownBackendVersion as error:
+        if requested is not None:
+            raise
+        raise NoPerfDatabase(f"no performance data for {backend} on {hardware_sku}") from error
+
+
+def shape_engine_key(
+    shape: ParallelShape, *, model_name: str, hardware_sku: str, backend: str, backend_version: str
+) -> EngineKey:
+    """Identify the engine that serves a model in one shape."""
+    # A shape without expert parallelism (every dense one) leaves the expert sizes unsaid.
+    experts = {"moe_tp": shape.moe_tp, "moe_ep": shape.moe_ep} if shape.moe_tp * shape.moe_ep > 1 else {}
+    sizes = {"tp": shape.tp, "pp": shape.pp, "attention_dp": shape.dp}
+    return engine_key(model_name, hardware_sku, backend, backend_version, **sizes, **experts)
+
+
+def estimate_kv_tokens(
+    shape: ParallelShape,
+    *,
+    model_name: str,
+    hardware_sku: str,
+    backend: str,
+    backend_version: str,
+    max_num_tokens: int = DEFAULT_MAX_NUM_TOKENS,
+    max_batch_size: int = DEFAULT_MAX_BATCH_SIZE,
+    memory_fraction: float = DEFAULT_MEMORY_FRACTION,
+    nextn: int = 0,
+) -> int | None:
+    """Estimate how many tokens the KV cache of one rank holds.
+
+    None means that the shape cannot run: no memory is left, or the model cannot be cut that way. The
+    estimate does not depend on `max_batch_size` and `nextn` (04 section 6). Other errors propagate.
+    """
+    del max_batch_size, nextn
+    key = shape_engine_key(
+        shape,
+        model_name=model_name,
+        hardware_sku=hardware_sku,
+        backend=backend,
+        backend_version=backend_version,
+    )
+    try:
+        return _kv_tokens(key, RoleKnobs(max_num_tokens, memory_fraction))
+    except (NoKvBudget, ShapeNotViable):
+        return None
+
+
+def _kv_tokens(key: EngineKey, knobs: RoleKnobs) -> int:
+    return kv_tokens(
+        key,
+        max_num_tokens=knobs.max_num_tokens,
+        memory_fraction_kind=memory_fraction_kind(key.backend),
+        memory_fraction=knobs.memory_fraction,
+    )
+
+
+def feasible_shape_tokens(
+    shapes: Iterable[ParallelShape],
+    *,
+    model_name: str,
+    hardware_sku: str,
+    backend: str,
+    max_seq_len: int | None,
+    backend_version: str | None = None,
+    max_num_tokens: int = DEFAULT_MAX_NUM_TOKENS,
+    max_batch_size: int = DEFAULT_MAX_BATCH_SIZE,
+    memory_fraction: float = DEFAULT_MEMORY_FRACTION,
+    nextn: int = 0,
+    role: str = "agg",
+    on_drop: Callable[[DroppedShape], None] | None = None,
+) -> dict[ParallelShape, int]:
+    """Estimate each distinct shape once and keep those that hold more than `max_seq_len` tokens.
+
+    Returns KV tokens per rank by shape, in first-seen order; `on_drop` receives the others. Raises
+    InputError without `max_seq_len`, NoPerfDatabase without data.
+    """
+    if max_seq_len is None:
+        raise InputError("max_seq_len is required: set context_length, the model states no maximum")
+    engine = {
+        "model_name": model_name,
+        "hardware_sku": hardware_sku,
+        "backend": backend,
+        "backend_version": backend_version or resolve_backend_version(hardware_sku, backend),
+    }
+    knobs = RoleKnobs(max_num_tokens, memory_fraction)
+    kept: dict[ParallelShape, int] = {}
+    for shape in dict.fromkeys(shapes):
+        tokens = estimate_kv_tokens(
+            shape,
+            **engine,
+            max_num_tokens=max_num_tokens,
+            max_batch_size=max_batch_size,
+            memory_fraction=memory_fraction,
+            nextn=nextn,
+        )
+        if tokens is not None and tokens > max_seq_len:
+            kept[shape] = tokens
+        elif on_drop and tokens is not None:
+            reason = f"KV capacity of a rank does not exceed {max_seq_len} tokens"
+            on_drop(DroppedShape(shape, role, Reason.KV_CAPACITY, reason))
+        elif on_drop:
+            on_drop(_refusal(shape, role, shape_engine_key(shape, **engine), knobs))
+    return kept
+
+
+def _refusal(shape: ParallelShape, role: str, key: EngineKey, knobs: RoleKnobs) -> DroppedShape:
+    """Ask again why a shape has no estimate (only failures are asked twice)."""
+    try:
+        _kv_tokens(key, knobs)
+    except ShapeNotViable as error:
+        return DroppedShape(shape, role, Reason.SHAPE_NOT_VIABLE, str(error).removeprefix(f"{key}: "))
+    except NoKvBudget:
+        pass
+    return DroppedShape(
+        shape, role, Reason.KV_CAPACITY, "weights and activations leave no memory for KV cache"
+    )

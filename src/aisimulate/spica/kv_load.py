@@ -1,4 +1,4 @@
-"""What a candidate's KV cache can hold: its relative load, and whether it can run at all (spec 05 section 9)."""
+"""What a candidate's KV cache holds: its relative load, and whether it can run at all (spec 05 section 9)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import AISimulateError
 from aisimulate.spica.kv_estimate import estimate_kv_tokens, estimator_missing_reason
 from aisimulate.spica.model_hw import max_sequence_tokens
-from aisimulate.spica.parallel_enum import DisaggParallelConfig
+from aisimulate.spica.parallel_enum import role_pools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,13 +43,6 @@ class KVLoadResolution:
         }
         roles = {f"{role}_kv_capacity_tokens": tokens for role, tokens in self.role_capacity_tokens.items()}
         return {**fields, **roles, "concurrency": self.concurrency}
-
-
-def _role_pools(config: ParallelConfig) -> dict[str, ReplicaParallelConfig]:
-    """Name the pools by role; the last one carries the load."""
-    if isinstance(config, DisaggParallelConfig):
-        return {"prefill": config.prefill, "decode": config.decode}
-    return {"agg": config}
 
 
 def _rank_tokens(
@@ -93,8 +86,10 @@ def resolve_kv_load(
     if workload.isl is None or workload.osl is None:
         raise ValueError("kv_load_ratio needs workload.isl and workload.osl")
     capacities: dict[str, int] = {}
-    for role, pool in _role_pools(parallel_config).items():
-        usable = _whole_blocks(_rank_tokens(sample, role, pool, backend_version), sample[f"{role}_block_size"])
+    for role, pool in role_pools(parallel_config).items():
+        usable = _whole_blocks(
+            _rank_tokens(sample, role, pool, backend_version), sample[f"{role}_block_size"]
+        )
         # Attention-DP ranks and replicas hold KV of their own; TP and EP ranks share one sequence's.
         capacities[role] = usable * pool.shape.dp * pool.replicas
     load_role, load_tokens = list(capacities.items())[-1]
@@ -102,7 +97,8 @@ def resolve_kv_load(
     capacity = load_tokens // request_tokens
     if capacity < 1:
         raise InfeasibleKVCapacity(
-            f"the {load_role} role's {load_tokens} KV tokens cannot hold one request of {request_tokens} tokens"
+            f"the {load_role} role's {load_tokens} KV tokens cannot hold one request of "
+            f"{request_tokens} tokens"
         )
     return KVLoadResolution(ratio, max(1, int(ratio * capacity)), capacity, capacities)
 
@@ -123,7 +119,7 @@ def check_kv_capacity(
     if estimator_missing_reason():
         return
     longest = max_sequence_tokens(sample["model_name"], sample["context_length"])
-    for role, pool in _role_pools(parallel_config).items():
+    for role, pool in role_pools(parallel_config).items():
         tokens = _rank_tokens(sample, role, pool, backend_version)
         if tokens <= longest:
             raise InfeasibleKVCapacity(

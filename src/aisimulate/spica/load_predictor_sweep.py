@@ -81,16 +81,18 @@ def predictor_fields(entry: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def window_loss(predicted: Window, actual: Window) -> float:
     """Weighted log-scale error: 0.4 each on prefill and decode tokens per window, 0.1 on each mean length."""
+    # Each value is cut at zero before it is multiplied, so that two negative ones do not cancel.
+    guess, truth = ([max(value, 0.0) for value in window] for window in (predicted, actual))
     return (
-        0.4 * _log_error(predicted.num_req * predicted.isl, actual.num_req * actual.isl)
-        + 0.4 * _log_error(predicted.num_req * predicted.osl, actual.num_req * actual.osl)
-        + 0.1 * _log_error(predicted.isl, actual.isl)
-        + 0.1 * _log_error(predicted.osl, actual.osl)
+        0.4 * _log_error(guess[0] * guess[1], truth[0] * truth[1])
+        + 0.4 * _log_error(guess[0] * guess[2], truth[0] * truth[2])
+        + 0.1 * _log_error(guess[1], truth[1])
+        + 0.1 * _log_error(guess[2], truth[2])
     )
 
 
 def _log_error(predicted: float, actual: float) -> float:
-    return abs(math.log1p(max(predicted, 0.0)) - math.log1p(max(actual, 0.0)))
+    return abs(math.log1p(predicted) - math.log1p(actual))
 
 
 def evaluate_preset(entry: str | Mapping[str, Any], windows: Sequence[Window], *, warmup: int = 1) -> float:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BACKENDS = ("vllm", "sglang", "trtllm")
+# The roles of each deployment mode; the last one carries the decode load.
+ROLES = {"agg": ("agg",), "disagg": ("prefill", "decode")}
 DEFAULT_WORKER_SIZES_GPUS = (1, 2, 4, 8, 16)
 
 # These SGLang expert kernels cannot split one expert over ranks.
@@ -68,11 +70,11 @@ class DisaggParallelConfig:
 ParallelConfig: TypeAlias = ReplicaParallelConfig | DisaggParallelConfig
 
 
-def config_shapes(config: ParallelConfig) -> tuple[ParallelShape, ...]:
-    """List the shapes a config needs: one, or prefill then decode."""
+def role_pools(config: ParallelConfig) -> dict[str, ReplicaParallelConfig]:
+    """Name a config's pools by role, in the order of `ROLES`."""
     if isinstance(config, DisaggParallelConfig):
-        return config.prefill.shape, config.decode.shape
-    return (config.shape,)
+        return {"prefill": config.prefill, "decode": config.decode}
+    return {"agg": config}
 
 
 def strategy_label(shape: ParallelShape) -> str:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aisimulate.core.errors import InputError
-from aisimulate.spica.parallel_enum import DisaggParallelConfig, config_shapes
+from aisimulate.spica.parallel_enum import DisaggParallelConfig, role_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -129,6 +129,10 @@ def _features(config: ParallelConfig, budget_gpus: int) -> dict[str, FeatureValu
     return features | prefill | _mode_features("decode", config.decode.shape)
 
 
+def _splits_experts(config: ParallelConfig) -> bool:
+    return any(pool.shape.moe_tp > 1 or pool.shape.moe_ep > 1 for pool in role_pools(config).values())
+
+
 def _pool_key(pool: ReplicaParallelConfig) -> tuple[int, ...]:
     shape = pool.shape
     return shape.tp, shape.pp, shape.dp, shape.moe_tp, shape.moe_ep, pool.replicas
@@ -205,19 +209,11 @@ class ParallelConfigProjector:
             raise InputError(f"{branch.deployment_mode}: the pool of parallel configs is empty")
         self._branch = branch
         self._budget_gpus = branch.gpu_budget or max(config.total_gpus for config in branch.parallel_configs)
+        self.is_moe = any(_splits_experts(config) for config in branch.parallel_configs)
         self.parameters = self._make_parameters()
         self._numeric = tuple(p for p in self.parameters if p.kind != "categorical")
         self._modes = tuple(p for p in self.parameters if p.kind == "categorical")
         self._pools: dict[str, _BackendPool] = {}
-
-    @property
-    def is_moe(self) -> bool:
-        """Whether any shape of the pool splits experts."""
-        return any(
-            shape.moe_tp > 1 or shape.moe_ep > 1
-            for config in self._branch.parallel_configs
-            for shape in config_shapes(config)
-        )
 
     def _make_parameters(self) -> tuple[ParallelParameter, ...]:
         order = _DISAGG_ORDER if self._branch.deployment_mode == "disagg" else _AGG_ORDER

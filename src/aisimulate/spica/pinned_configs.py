@@ -8,7 +8,7 @@ from aisimulate.spica.parallel_enum import (
     DisaggParallelConfig,
     ParallelShape,
     ReplicaParallelConfig,
-    config_shapes,
+    role_pools,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def pinned_configs(entries: Iterable[Mapping[str, Any]], deployment_mode: str) -
 
 def width_problem(config: ParallelConfig) -> str:
     """Say in parentheses why a config's widths can match no MoE model, or return an empty text."""
-    for shape in config_shapes(config):
+    for pool in role_pools(config).values():
+        shape = pool.shape
         attention, experts = shape.tp * shape.dp, shape.moe_tp * shape.moe_ep
         if experts not in (1, attention):
             return f" (tp x attention_dp = {attention}, but moe_tp x moe_ep = {experts})"

@@ -87,17 +87,20 @@ class BarObserver:
 
     def note(self, text: str) -> None:
         """Write the line above the bar."""
-        self._bar.console.print(f"note: {text}", markup=False, highlight=False)
+        self._write(f"note: {text}")
 
     def done(self, lines: list[str]) -> None:
         """End the bar and write the lines below it."""
         self._bar.stop()
         for line in lines:
-            self._bar.console.print(line, markup=False, highlight=False)
+            self._write(line)
 
     def close(self) -> None:
         """Stop drawing."""
         self._bar.stop()
+
+    def _write(self, text: str) -> None:
+        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _standing(progress: Progress) -> str:

@@ -92,7 +92,7 @@ def _synthetic(workload: Workload, cap: int | None) -> Payload:
         "turns_per_session": workload.turns_per_session if sessions else None,
         "inter_turn_delay_ms": workload.inter_turn_delay_ms if sessions else None,
         "shared_prefix_ratio": workload.shared_prefix_ratio,
-        "num_prefix_groups": workload.num_prefix_groups,
+        "num_prefix_groups": workload.num_prefix_groups if workload.shared_prefix_ratio > 0 else None,
     }
 
 

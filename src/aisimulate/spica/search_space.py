@@ -1,4 +1,4 @@
-"""Branches: one search space per deployment mode, with its pool of configs and its knobs (spec 05 section 5)."""
+"""Branches: one search space per deployment mode, its pool of configs and its knobs (spec 05 section 5)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aisimulate.spica.dropped_shapes import summarise_drops
 from aisimulate.spica.finite_space import PLANNER_DETAIL_KNOBS, ROUTER_WEIGHT_KNOBS, distinct_choices
 from aisimulate.spica.kv_estimate import NoPerfDatabase, RoleKnobs, estimator_missing_reason
 from aisimulate.spica.model_hw import NoTimingData, NoViableParallelConfig, parallel_configs_for
-from aisimulate.spica.parallel_enum import describe_config
+from aisimulate.spica.parallel_enum import ROLES, describe_config
 from aisimulate.spica.pinned_configs import pinned_configs, width_problem
 from aisimulate.spica.planner import enables_scaling
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aisimulate.spica.config import SearchSpace, SmartSearchConfig
-    from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.dropped_shapes import DroppedShape
+    from aisimulate.spica.parallel_enum import ParallelConfig
 
-ROLES = {"agg": ("agg",), "disagg": ("prefill", "decode")}
 _HOST_TIER_WEIGHTS = frozenset({"host_cache_hit_weight", "disk_cache_hit_weight"})
 
 # What Replay refuses whatever the configs: (mode, backend) -> why.
@@ -99,7 +98,7 @@ class _ModePools:
 
 
 def favourable_role_knobs(search_space: SearchSpace, deployment_mode: str) -> dict[str, RoleKnobs]:
-    """Give each role the listed knobs that leave most room for KV: what they refuse, no candidate can hold."""
+    """Give each role the listed knobs that leave most room for KV: no candidate holds more."""
     return {
         role: RoleKnobs(
             max_num_tokens=min(getattr(search_space, f"{role}_max_num_batched_tokens")),
@@ -233,7 +232,9 @@ def enumerate_branches(config: SmartSearchConfig, *, max_seq_len: int | None = N
 
 
 def _nothing_left(space: SearchSpace, skipped: Mapping[str, _ModePools]) -> NoViableParallelConfig:
-    error = NoTimingData if all(found.only_lacks_data for found in skipped.values()) else NoViableParallelConfig
+    error = (
+        NoTimingData if all(found.only_lacks_data for found in skipped.values()) else NoViableParallelConfig
+    )
     detail = "; ".join(f"{mode} skipped ({found.reasons})" for mode, found in skipped.items())
     return error(
         f"no deployment_mode has a viable parallel config for {space.model_name} on {space.hardware_sku} "

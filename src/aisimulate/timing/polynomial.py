@@ -27,11 +27,13 @@ _EXACT_FLOAT = 1 << 53
 # Distance from a whole number beyond which a float product cannot tell which side of the tie it is on.
 _NEAR_TIE = 0.4999
 
+_A, _B, _C = 4.209989e-7, 1.518344e-2, 16.50142  # of the prefill polynomial, in ms
+
 
 def prefill_ms(tokens: int) -> float:
     """Time of a prefill forward over `tokens` new tokens; the order of operations is part of the rule."""
     x = float(tokens)
-    return 4.209989e-7 * (x * x) + 1.518344e-2 * x + 16.50142
+    return _A * (x * x) + _B * x + _C
 
 
 def decode_ms(context_tokens: int, total_kv_tokens: int) -> float:
@@ -68,8 +70,9 @@ class PolynomialTimer:
         """Duration of a prefill forward; 0 when nothing is left to compute."""
         if batch == 0 or mean_isl <= mean_prefix:
             return 0
-        ns = duration_ns(prefill_ms(batch * (mean_isl - mean_prefix)))
-        return scaled_ns(ns, self._prefill_speedup)
+        x = float(batch * (mean_isl - mean_prefix))
+        ns = duration_ns(_A * (x * x) + _B * x + _C)
+        return ns if self._prefill_speedup == 1.0 else scaled_ns(ns, self._prefill_speedup)
 
     def decode_ns(self, batch: int, context_tokens: int) -> int:
         """Duration of one decode forward."""
@@ -100,24 +103,33 @@ class PolynomialTimer:
     def passes_until(self, batch: int, context_tokens: int, passes: int, elapsed_ns: int) -> tuple[int, int]:
         """Smallest k <= passes whose run lasts `elapsed_ns` or more, else `passes`; with its ns.
 
-        The answer lies between `elapsed / longest pass` and `elapsed / first pass`; only the passes
-        up to the latter are looked at, and all but the few between the two are summed in C.
+        The first pass is the shortest, so only `elapsed / first pass` passes are looked at.
         """
         if elapsed_ns <= 0:
             return 0, 0
-        first = self.decode_ns(batch, context_tokens)
-        most = min(passes, -(-elapsed_ns // first)) if first else passes
-        rising = self._rising(batch, context_tokens, most)
-        durations = self._passes(context_tokens, batch, rising)
-        longest = durations[-1] if rising else self._full_ns
-        count = min(int((elapsed_ns - 1) // longest), rising) if longest else rising
-        total = int(sum(durations[:count]))
-        for duration in durations[count:]:
-            count += 1
-            total += int(duration)
-            if total >= elapsed_ns:
-                return count, total
-        return self._level_until(most, count, total, elapsed_ns)
+        table = self._table
+        if context_tokens < len(table):
+            first = table[context_tokens]
+        else:
+            first = self.decode_ns(batch, context_tokens)
+        most = int(-(-elapsed_ns // first)) if first else passes
+        if most > passes:
+            most = passes
+        stop = context_tokens + most * batch
+        if stop - batch < len(table):
+            durations, level = table[context_tokens:stop:batch], 0
+        else:
+            rising = self._rising(batch, context_tokens, most)
+            durations, level = self._passes(context_tokens, batch, rising), most - rising
+        total = sum(durations)
+        if total < elapsed_ns:
+            return self._level_until(most - level, most, int(total), elapsed_ns)
+        # The first pass is the shortest, so a few passes too many were counted: take them back.
+        count = len(durations)
+        while total - durations[count - 1] >= elapsed_ns:
+            count -= 1
+            total -= durations[count]
+        return count, int(total)
 
     def durations_ns(self, batch: int, context_tokens: int, passes: int) -> list[int]:
         """List the duration of each pass of a run."""
@@ -139,11 +151,11 @@ class PolynomialTimer:
                 durations.extend([self._full_ns] * (count - rising))
         return np.array(durations).astype(np.int64)
 
-    def _level_until(self, most: int, count: int, total: int, elapsed_ns: int) -> tuple[int, int]:
+    def _level_until(self, count: int, most: int, total: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` where the pool is full and every pass lasts the same."""
-        short = elapsed_ns - total
-        needed = -(-short // self._full_ns) if short > 0 and self._full_ns else 0
-        extra = min(needed, most - count) if self._full_ns else most - count
+        if count == most or not self._full_ns:
+            return most, total
+        extra = min(-(-(elapsed_ns - total) // self._full_ns), most - count)
         return count + extra, total + extra * self._full_ns
 
     def _rising(self, batch: int, context_tokens: int, passes: int) -> int:

@@ -114,7 +114,7 @@ class SessionDriver:
             for index, session in enumerate(self._sessions)
             if session.arrival_ms is not None
         ]
-        pass
+        starts.sort()
         self._starts = starts
 
     def _fill_slots(self, concurrency: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
@@ -87,11 +88,15 @@ def compile_engine_spec(key: EngineKey) -> EngineSpecBlob:
 
 @lru_cache(maxsize=16)
 def load_engine(blob: EngineSpecBlob) -> AicEngine:
-    """Open a compiled engine in this process. Raises like the SDK calls it wraps (see `sdk_call`)."""
-    from aiconfigurator_core import AicEngine  # noqa: PLC0415 - costs start-up time
+    """Open a compiled engine in this process. Raises like the SDK calls it wraps (see `sdk_call`).
 
+    The data folder is always named: without it the native code imports the SDK just to ask where it is.
+    """
+    import aiconfigurator_core  # noqa: PLC0415 - costs start-up time
+
+    data = blob.key.systems_path or str(Path(aiconfigurator_core.__file__).parent / "systems")
     with sdk_call(str(blob.key)):
-        return AicEngine.from_spec(blob.spec, blob.key.systems_path)
+        return aiconfigurator_core.AicEngine.from_spec(blob.spec, data)
 
 
 def probe(blob: EngineSpecBlob, prefill: bool = True, decode: bool = True) -> None:

@@ -6,6 +6,7 @@ shadow it; write the folder as a path that starts with `.`, `~` or `/` to mean t
 
 from __future__ import annotations
 
+import os
 from contextlib import chdir
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,11 +89,12 @@ def model_facts(name: str, allow_download: bool = False) -> ModelFacts:
 
 
 def _local(name: str) -> str:
-    folder = Path(name).expanduser()
-    if not (folder / "config.json").is_file():
+    # Kept as written (`Path` would drop a leading "./", which tells a folder from a bundled name).
+    folder = os.path.expanduser(name)  # noqa: PTH111
+    if not (Path(folder) / "config.json").is_file():
         raise ModelNotAvailable(f"AIC model: {name!r} has no config.json")
-    _config(str(folder))
-    return str(folder)
+    _config(folder)
+    return folder
 
 
 def _bundled(name: str) -> str:
@@ -120,10 +122,11 @@ def _config(path: str) -> dict[str, Any]:
             config: dict[str, Any] = get_model_config_from_model_path(path)
         except HuggingFaceDownloadError as error:
             raise ModelNotAvailable(
-                f"AIC model: {path!r} could not be downloaded; give the folder of its config.json instead"
-            ) from error
+                f"AIC model: {path!r} could not be downloaded ({clean(str(error.__cause__ or error))}); "
+                "give the folder of its config.json instead"
+            ) from None
         except Exception as error:
             raise ModelNotAvailable(
                 f"AIC model: {path!r}: unusable config.json: {clean(str(error))}"
-            ) from error
+            ) from None
     return config

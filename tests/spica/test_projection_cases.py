@@ -49,7 +49,7 @@ def case_branch(case):
     else:
         disagg = case["deployment_mode"] == "disagg"
         enumerate_pool = enumerate_disagg_configs if disagg else enumerate_parallel_configs
-        pool = dict.fromkeys(enumerate_pool(**case["pool_rule"]), [case["backend"]])
+        pool = {config: [case["backend"]] for config in enumerate_pool(**case["pool_rule"])}
         assert len(pool) == case["pool_size"]
     return branch_of(pool, gpu_budget=case["gpu_budget"])
 

@@ -1,0 +1,1 @@
+"""The replay: event loop, composition of engines and traffic, and the report."""

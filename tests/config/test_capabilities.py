@@ -1,0 +1,126 @@
+"""What this version simulates, what comes later, and what nobody knows."""
+
+from dataclasses import replace
+
+import pytest
+
+from aisimulate.core.errors import UnsupportedError
+from aisimulate.replay.capabilities import CURRENT, require_supported
+
+from .payloads import TRACE, disaggregated, parse, rank, refused, spec
+
+EVERYTHING = replace(
+    CURRENT,
+    backends=frozenset({"vllm", "sglang", "trtllm"}),
+    topologies=frozenset({"aggregated", "disaggregated"}),
+    placements=frozenset({"round_robin", "kv_router"}),
+    scalings=frozenset({"none", "planner"}),
+    trace_formats=frozenset({"mooncake", "mooncake-delta", "dynamo"}),
+    tiers=frozenset({"native_host_offload", "g3_offload", "state_cache"}),
+    speculation=True,
+    prefill_intervals=True,
+    kv_events=True,
+)
+G2 = {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}
+STATE = {
+    "state_cache": {"bytes_per_request": 1},
+    "num_gpu_blocks": 9,
+    "block_size": 2,
+    "kv_cache_bytes_per_token": 1,
+}
+LATER = [
+    (
+        disaggregated(),
+        "spec.topology.kind: topology 'disaggregated' is not supported yet (supported: aggregated)",
+    ),
+    (
+        rank(backend="sglang"),
+        "spec.engine.rank.backend: backend 'sglang' is not supported yet (supported: vllm)",
+    ),
+    (
+        rank(backend="trtllm"),
+        "spec.engine.rank.backend: backend 'trtllm' is not supported yet (supported: vllm)",
+    ),
+    (
+        spec(adapters={"placement": {"provider": "kv_router", "config": {"temperature": 0}}}),
+        "spec.adapters.placement.provider: placement 'kv_router' is not supported yet "
+        "(supported: round_robin)",
+    ),
+    (
+        spec(adapters={"scaling": {"provider": "planner"}}),
+        "spec.adapters.scaling.provider: scaling 'planner' is not supported yet (supported: none)",
+    ),
+    (rank(aic_nextn=2), "spec.engine.rank.aic_nextn: 2 is not supported yet (supported: null)"),
+    (
+        rank(prefill_schedule_interval=2),
+        "spec.engine.rank.prefill_schedule_interval: 2 is not supported yet (supported: 1)",
+    ),
+    (
+        rank(emit_kv_events=True),
+        "spec.engine.rank.emit_kv_events: true is not supported yet (supported: false)",
+    ),
+    (rank(**G2), "spec.engine.rank.native_host_offload: a value is not supported yet (supported: null)"),
+    (rank(**STATE), "spec.engine.rank.state_cache: a value is not supported yet (supported: null)"),
+]
+UNKNOWN = [
+    (
+        spec(adapters={"placement": {"provider": "random"}}),
+        'spec.adapters.placement.provider: engine composition requires round_robin placement, got "random"',
+    ),
+    (
+        spec(adapters={"scaling": {"provider": "hpa"}}),
+        'spec.adapters.scaling.provider: engine composition does not provide scaling, got "hpa"',
+    ),
+    (
+        spec(adapters={"placement": {"provider": "round_robin", "config": {"a": 1}}}),
+        'spec.adapters.placement.config: {"a": 1} has no effect: round_robin has no settings',
+    ),
+    (
+        spec(adapters={"scaling": {"provider": "none", "config": 3}}),
+        "spec.adapters.scaling.config: 3 has no effect without scaling",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), LATER)
+def test_what_comes_later_is_not_supported_yet(value, text):
+    execution = parse(value)
+    assert refused(require_supported, execution.spec) == text
+    with pytest.raises(UnsupportedError):
+        require_supported(execution.spec)
+
+
+@pytest.mark.parametrize(("value", "text"), LATER)
+def test_a_wider_capability_set_lets_it_through(value, text):
+    require_supported(parse(value).spec, capabilities=EVERYTHING)
+
+
+@pytest.mark.parametrize(("value", "text"), UNKNOWN)
+def test_what_nobody_knows_is_wrong_whatever_the_capabilities(value, text):
+    for capabilities in (CURRENT, EVERYTHING):
+        assert refused(require_supported, parse(value).spec, capabilities=capabilities) == text
+    with pytest.raises(Exception) as caught:
+        require_supported(parse(value).spec)
+    assert not isinstance(caught.value, UnsupportedError)
+
+
+@pytest.mark.parametrize("config", [None, {}])
+def test_the_default_composition_is_supported(config):
+    adapters = {"placement": {"provider": "round_robin", "config": config}, "scaling": {"provider": "none"}}
+    execution = parse(spec(adapters=adapters), TRACE)
+    require_supported(execution.spec, execution.traffic)
+
+
+def test_trace_formats_that_come_later():
+    execution = parse(spec(), {**TRACE, "trace_format": "dynamo"})
+    text = refused(require_supported, execution.spec, execution.traffic)
+    assert text.startswith("traffic.trace_format: trace format 'dynamo' is not supported yet (supported: ")
+    require_supported(execution.spec, execution.traffic, EVERYTHING)
+
+
+def test_both_roles_are_checked():
+    value = disaggregated(decode={"rank": {"prefill_schedule_interval": 2}})
+    two_stages = replace(CURRENT, topologies=EVERYTHING.topologies)
+    assert refused(require_supported, parse(value).spec, capabilities=two_stages) == (
+        "spec.engine.decode.rank.prefill_schedule_interval: 2 is not supported yet (supported: 1)"
+    )

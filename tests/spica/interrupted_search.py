@@ -1,0 +1,26 @@
+"""Run by the Ctrl-C test: `spica` with workers, on an evaluator that measures one plan and then hangs."""
+
+from __future__ import annotations
+
+import sys
+
+from search_fakes import MoodyEvaluator, make_branch
+
+import aisimulate.spica.evaluate
+import aisimulate.spica.plan
+import aisimulate.spica.search
+import aisimulate.spica.trace_facts
+from aisimulate.cli.spica import main
+
+
+def run() -> int:
+    aisimulate.spica.evaluate.check_kv_capacity = lambda *args, **kwargs: None
+    aisimulate.spica.trace_facts.max_sequence_tokens = lambda *args: 4096
+    aisimulate.spica.search.resolve_backend_version = lambda sku, backend: "1"
+    aisimulate.spica.search.ReplayEvaluator = lambda workload, goal: MoodyEvaluator()
+    aisimulate.spica.plan.enumerate_branches = lambda config, *, max_seq_len: [make_branch(seqs=(256, 512))]
+    return main(sys.argv[1:], default_format="lines")
+
+
+if __name__ == "__main__":
+    raise SystemExit(run())

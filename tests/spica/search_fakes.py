@@ -1,0 +1,142 @@
+"""Stand-ins for the slow or external parts of a search. Importable, so that workers can unpickle them."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.evaluate import EvaluationContext
+from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
+from aisimulate.spica.samplers.base import Suggestion
+from aisimulate.spica.search_space import BranchSpace
+
+TP4_TWICE = ReplicaParallelConfig(ParallelShape(4, 1, 1, 1), 2)
+
+
+def make_config(*, space=None, workload=None, goal=None, **sweep) -> SmartSearchConfig:
+    """A small agg search of an imaginary model; runs in this process unless told otherwise."""
+    return SmartSearchConfig.model_validate(
+        {
+            "search_space": {
+                "model_name": "acme/dense",
+                "hardware_sku": "h200_sxm",
+                "gpu_budget": 8,
+                "deployment_mode": ["agg"],
+                "router_mode": ["round_robin"],
+                "planner_scaling_policy": ["disabled"],
+                "agg_max_num_batched_tokens": [8192],
+            }
+            | (space or {}),
+            "workload": workload or {"isl": 100, "osl": 10, "concurrency": 4, "num_request_ratio": 2},
+            "goal": goal or {"target": "throughput"},
+            "sweep": {"max_rounds": 1, "parallel_evals": 1, "max_eval_seconds": None} | sweep,
+        }
+    )
+
+
+def make_branch(configs=(TP4_TWICE,), *, seqs=(256, 512, 1024), mode="agg", **changes) -> BranchSpace:
+    """A branch over `configs` and one batching knob."""
+    fields = {
+        "deployment_mode": mode,
+        "parallel_configs": tuple(configs),
+        "supported_backends": dict.fromkeys(configs, frozenset({"vllm"})),
+        "knob_choices": {
+            "router_mode": ["round_robin"],
+            "planner_scaling_policy": ["disabled"],
+            "agg_max_num_batched_tokens": [8192],
+            "agg_max_num_seqs": list(seqs),
+            "backend": ["vllm"],
+        },
+        "gpu_budget": 8,
+    }
+    return BranchSpace(**(fields | changes))
+
+
+def suggest(seqs=256, config=TP4_TWICE, **selection) -> Suggestion:
+    chosen = {
+        "deployment_mode": "agg",
+        "router_mode": "round_robin",
+        "planner_scaling_policy": "disabled",
+        "agg_max_num_batched_tokens": 8192,
+        "agg_max_num_seqs": seqs,
+        "backend": "vllm",
+    }
+    return Suggestion({k: v for k, v in (chosen | selection).items() if v is not None}, config)
+
+
+def make_context(evaluator, **config) -> EvaluationContext:
+    return EvaluationContext(make_config(**config), evaluator, {"vllm": "1.0", "sglang": "2.0"})
+
+
+class ScriptedSampler:
+    """Answers each ask with the next list of suggestions; remembers what it was told, in order."""
+
+    def __init__(self, branch, asks, *, repeat=False):
+        self.branch = branch
+        self._asks = [list(ask) for ask in asks]
+        self._repeat = repeat
+        self.told: list[tuple[int, object]] = []
+
+    def suggest(self, count):
+        if not self._asks:
+            return []
+        ask = self._asks[0] if self._repeat else self._asks.pop(0)
+        return ask[:count]
+
+    def observe(self, suggestion, metrics):
+        self.told.append((suggestion.selection.get("agg_max_num_seqs"), dict(metrics)))
+
+    def observe_infeasible(self, suggestion, reason):
+        self.told.append((suggestion.selection.get("agg_max_num_seqs"), reason))
+
+
+class SeqsEvaluator:
+    """Throughput equals max_num_seqs; remembers its plans when it runs in this process."""
+
+    def __init__(self, **report):
+        self._report = report
+        self.plans = []
+        self.overrides = []
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        self.plans.append(plan)
+        self.overrides.append(concurrency_override)
+        seqs = plan.agg_engine_args["max_num_seqs"]
+        return {"output_throughput_tok_s": float(seqs), "completed_requests": 8} | self._report
+
+
+class MoodyEvaluator(SeqsEvaluator):
+    """Sleeps for ever at 512 sequences, kills its process at 1024."""
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        seqs = plan.agg_engine_args["max_num_seqs"]
+        if seqs == 512:
+            time.sleep(600)
+        if seqs == 1024:
+            os._exit(7)
+        return super().evaluate(plan, concurrency_override=concurrency_override)
+
+
+class BrokenEvaluator:
+    """Fails on every plan with a message of its own and several lines."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        self.calls += 1
+        raise OSError(f"no such\nplan {plan.agg_engine_args['max_num_seqs']}")
+
+
+def forget_the_model(monkeypatch, branches=None):
+    """Let a search run without model or hardware data: `branches` stand for the enumeration."""
+    monkeypatch.setattr("aisimulate.spica.evaluate.check_kv_capacity", lambda *args, **kwargs: None)
+    monkeypatch.setattr("aisimulate.spica.trace_facts.max_sequence_tokens", lambda *args: 4096)
+    monkeypatch.setattr(
+        "aisimulate.spica.search.resolve_backend_version", lambda sku, backend: f"{backend}-1"
+    )
+    if branches is not None:
+        monkeypatch.setattr(
+            "aisimulate.spica.plan.enumerate_branches", lambda config, *, max_seq_len: list(branches)
+        )

@@ -1,0 +1,270 @@
+"""Windows, losses, forecasters and the choice among them (spec 05 section 3.2, 03 part C)."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from spica_configs import TOKEN_SLA, make_config
+
+from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.spica import load_predictor_sweep
+from aisimulate.spica.load_predictor_sweep import (
+    LOAD_PREDICTOR_PRESETS,
+    PresetScore,
+    Window,
+    build_windows,
+    evaluate_preset,
+    predictor_fields,
+    score_preset,
+    sweep_load_predictor,
+    window_loss,
+)
+from aisimulate.spica.load_windows import carry_shapes
+from aisimulate.spica.predictors import LocalLinearTrend, make_forecaster
+
+DATA = Path(__file__).parents[1] / "data" / "search" / "predictor_cases.json"
+SERIES = json.loads(DATA.read_text())["series"]
+PAIRS = [(series, preset) for series in SERIES for preset in SERIES[series]["predictions"]]
+GOODPUT = {"target": "goodput", "sla": TOKEN_SLA}
+
+
+def windows_of(series):
+    return [Window(*row) for row in SERIES[series]["windows"]]
+
+
+@pytest.mark.parametrize(("series", "preset"), PAIRS)
+def test_stored_forecasts(series, preset):
+    fields = predictor_fields(preset)
+    forecasters = [make_forecaster(fields) for _ in range(3)]
+    for window, expected in zip(
+        SERIES[series]["windows"], SERIES[series]["predictions"][preset], strict=True
+    ):
+        assert [forecaster.predict() for forecaster in forecasters] == pytest.approx(expected, rel=1e-6)
+        for forecaster, value in zip(forecasters, window, strict=True):
+            forecaster.add(value)
+
+
+@pytest.mark.parametrize(("series", "preset"), PAIRS)
+def test_stored_losses(series, preset):
+    expected = SERIES[series]["losses"][preset]
+    score = score_preset(preset, windows_of(series), warmup=SERIES[series]["warmup"])
+    assert score.loss == pytest.approx(expected["mean_loss"], rel=1e-9)
+    assert score.n_scored == expected["n_scored"]
+
+
+def test_window_loss():
+    actual = Window(5, 100, 20)
+    assert window_loss(actual, actual) == 0
+    assert window_loss(Window(0, 0, 0), Window(0, 0, 0)) == 0
+    assert window_loss(Window(6, 100, 20), actual) > 0
+    doubled = window_loss(Window(1, 200, 20), Window(1, 100, 20))
+    assert doubled == pytest.approx(0.5 * abs(math.log(201) - math.log(101)))
+    assert window_loss(Window(-6, 100, -20), Window(0, 100, 0)) == 0
+
+
+def write_trace(path, rows):
+    path.write_text(
+        "".join(
+            json.dumps({"timestamp": ms, "input_length": isl, "output_length": osl}) + "\n"
+            for ms, isl, osl in rows
+        )
+    )
+    return path
+
+
+def test_windows_are_dense_between_the_first_and_the_last(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(0, 100, 10), (35000, 300, 30), (39999.5, 100, 20)])
+    assert build_windows(path, 10) == [
+        Window(1, 100, 10),
+        Window(0, 0, 0),
+        Window(0, 0, 0),
+        Window(2, 200, 25),
+    ]
+    assert [window.num_req for window in build_windows(str(path), 40)] == [3]
+
+
+def test_windows_start_at_the_first_request(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(25000, 1, 1), (12000, 1, 1)])
+    assert [window.num_req for window in build_windows(path, 10)] == [1, 1]
+
+
+def test_later_turns_have_no_window(tmp_path):
+    path = tmp_path / "t.jsonl"
+    rows = [{"timestamp": 0, "input_length": 1, "output_length": 1}, {"delay": 5, "input_length": 1}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert build_windows(path, 10) == [Window(1, 1, 1)]
+
+
+@pytest.mark.parametrize("row", ["[1]", '{"timestamp": 0, "input_length": "x", "output_length": 1}'])
+def test_bad_rows_are_named(tmp_path, row):
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n" + row + "\n")
+    with pytest.raises(InputError, match=r"t\.jsonl:2: "):
+        build_windows(path, 10)
+
+
+def test_idle_windows_keep_the_last_lengths():
+    idle = Window(0, 0, 0)
+    assert carry_shapes([idle, Window(2, 8, 4), idle, idle]) == [
+        idle,
+        Window(2, 8, 4),
+        Window(0, 8, 4),
+        Window(0, 8, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("preset", "fields"),
+    [
+        ("constant_last", {"load_predictor": "constant", "load_predictor_log1p": False}),
+        ("arima_log1p", {"load_predictor": "arima", "load_predictor_log1p": True}),
+        (
+            "prophet_w20_raw",
+            {"load_predictor": "prophet", "load_predictor_log1p": False, "prophet_window_size": 20},
+        ),
+        (
+            "kalman_reactive_log1p",
+            {
+                "load_predictor": "kalman",
+                "load_predictor_log1p": True,
+                "kalman_q_level": 10.0,
+                "kalman_q_trend": 1.0,
+                "kalman_r": 5.0,
+                "kalman_min_points": 3,
+            },
+        ),
+        (
+            {"load_predictor": "prophet", "kalman_r": 3},
+            {"load_predictor": "prophet", "load_predictor_log1p": False, "prophet_window_size": 50},
+        ),
+    ],
+)
+def test_predictor_fields(preset, fields):
+    assert list(predictor_fields(preset).items()) == list(fields.items())
+
+
+@pytest.mark.parametrize("entry", ["arima", {"load_predictor": "lstm"}, {}])
+def test_unknown_predictors(entry):
+    with pytest.raises(ValueError, match=r"unknown load predictor|load_predictor must be one of"):
+        predictor_fields(entry)
+
+
+def test_there_are_eleven_presets():
+    assert len(LOAD_PREDICTOR_PRESETS) == 11
+
+
+def test_evaluate_preset_averages_the_windows_after_warm_up():
+    windows = [Window(1, 10, 10), Window(2, 10, 10), Window(4, 20, 10)]
+    expected = (window_loss(windows[0], windows[1]) + window_loss(windows[1], windows[2])) / 2
+    assert evaluate_preset("constant_last", windows, warmup=1) == pytest.approx(expected)
+
+
+def test_evaluate_preset_without_windows():
+    assert evaluate_preset("constant_last", [], warmup=1) == math.inf
+    assert evaluate_preset("constant_last", [Window(1, 1, 1)], warmup=1) == math.inf
+
+
+def test_a_raising_forecaster_scores_infinity():
+    exploding = [Window(10.0 ** (100 * power), 1, 1) for power in range(4)]
+    entry = {"load_predictor": "kalman", "load_predictor_log1p": True, "kalman_min_points": 3}
+    assert score_preset(entry, exploding[:3]).n_scored == 2
+    assert score_preset(entry, [*exploding, exploding[-1]]) == PresetScore(math.inf, 0)
+
+
+@pytest.mark.parametrize("family", ["arima", "prophet"])
+def test_families_of_the_extra_are_named(family):
+    with pytest.raises(UnsupportedError, match=f"'{family}' needs the optional extra 'forecast'"):
+        make_forecaster({"load_predictor": family})
+
+
+def test_forecasts_start_at_zero_and_repeat_until_there_are_enough_points():
+    forecaster = make_forecaster(predictor_fields("kalman_default_raw"))
+    assert forecaster.predict() == 0.0
+    for value in (0.0, 10.0, 20.0, 30.0, 40.0):
+        forecaster.add(value)
+    assert forecaster.predict() == 40.0, "the leading zero is no point, so these are four of five"
+    forecaster.add(50.0)
+    assert forecaster.predict() > 50.0
+
+
+def test_forecasts_are_never_negative_and_nan_is_zero():
+    forecaster = make_forecaster({"load_predictor": "kalman", "kalman_min_points": 1})
+    for value in (100.0, 50.0, math.nan, 0.0):
+        forecaster.add(value)
+    assert forecaster.predict() == 0.0
+
+
+def test_a_trend_is_followed():
+    model = LocalLinearTrend(1.0, 0.1, 10.0)
+    for value in range(60):
+        model.add(float(value))
+    assert model.predict() == pytest.approx(60, abs=0.05)
+
+
+def test_no_throughput_scaling_skips_the_sweep():
+    result = sweep_load_predictor(make_config(), show_progress=False)
+    assert result.best_by_interval != {}, "the default policies scale by throughput"
+    none = make_config({"planner_scaling_policy": ["disabled", "load_180_5"]})
+    skipped = sweep_load_predictor(none, show_progress=False)
+    assert (skipped.best_by_interval, skipped.losses) == ({}, {})
+    assert skipped.reason == "no_throughput_scaling_candidate"
+
+
+def test_synthetic_traffic_is_constant():
+    result = sweep_load_predictor(make_config(goal=GOODPUT), show_progress=False)
+    assert result.best_by_interval == {180: "constant_last", 600: "constant_last"}
+    assert result.reason == "static_workload_constant"
+
+
+def swept(path, candidates, policies, **workload):
+    space = {"load_predictor_candidates": candidates, "planner_scaling_policy": policies}
+    config = make_config(space, {"trace_path": str(path), **workload}, GOODPUT)
+    return sweep_load_predictor(config, show_progress=False)
+
+
+def test_equal_windows_are_forecast_exactly(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    result = swept(path, ["kalman_default_raw", "constant_last"], ["hybrid_180_5"])
+    assert result.losses[180]["constant_last"] == 0
+    assert result.n_scored[180] == {"kalman_default_raw": 7, "constant_last": 7}
+    assert result.best_by_interval == {180: "kalman_default_raw"}, "list order breaks the tie"
+    assert result.reason == "swept"
+
+
+def test_a_short_trace_falls_back_where_nothing_was_scored(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    result = swept(path, ["kalman_default_raw"], ["throughput_180_5", "throughput_600_5"])
+    assert result.best_by_interval == {180: "kalman_default_raw", 600: "constant_last"}
+    assert result.losses[600] == {"kalman_default_raw": math.inf}
+    assert result.reason == "swept; no_winner_fallback_constant_last@[600]"
+
+
+def test_warm_up_is_the_longest_of_all_candidates(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    custom = {"load_predictor": "kalman", "kalman_min_points": 9}
+    result = swept(path, ["constant_last", custom], ["throughput_180_5"])
+    assert result.n_scored[180] == {"constant_last": 3, "custom_1": 3}
+
+
+def test_missing_libraries_are_skipped_with_a_note(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    result = swept(path, ["arima_raw", "constant_last"], ["throughput_180_5"])
+    assert result.best_by_interval == {180: "constant_last"}
+    assert result.n_scored[180] == {"constant_last": 7}, "arima's warm-up counts although it is skipped"
+    assert len(result.notes) == 1 and result.notes[0].startswith("load predictor candidate arima_raw skipped")
+
+
+def test_windows_follow_the_replayed_arrivals(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(24)])
+    result = swept(path, ["constant_last"], ["throughput_180_5"], arrival_speedup_ratio=2)
+    assert result.n_scored[180] == {"constant_last": 11}
+
+
+def test_the_trace_is_read_once(tmp_path, monkeypatch):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    reads = []
+    original = load_predictor_sweep.read_arrivals
+    monkeypatch.setattr(load_predictor_sweep, "read_arrivals", lambda p: reads.append(p) or original(p))
+    swept(path, ["constant_last"], ["throughput_180_5", "throughput_600_5"])
+    assert reads == [path]
