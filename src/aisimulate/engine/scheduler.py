@@ -394,6 +394,7 @@ class RankScheduler:
         terminal = self._rejected[:]
         for sequence in terminal:
             sequence.status = REJECTED
+            sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
             sequence.terminal_ns = end_ns
         for sequence in self._done:
             terminal.append(self._complete(sequence, sequence.tokens, end_ns))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import yaml
 from rich.box import SIMPLE_HEAD
@@ -13,16 +16,14 @@ from rich.table import Table
 from aisimulate.report.folding import Fold, fold
 from aisimulate.report.launch import launch_lines
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
-from aisimulate.spica.score import avg_gpu
+from aisimulate.spica.config import OptimizationTarget
+from aisimulate.spica.score import objective_value
 from aisimulate.spica.summary import headline_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aisimulate.spica.config import Candidate, OptimizationGoal
-
-# A pipe has no width of its own; wide enough for every column.
-_PIPE_WIDTH = 150
 
 
 def ranking_lines(goal: OptimizationGoal, candidates: Sequence[Candidate], top: int | None) -> list[str]:
@@ -46,11 +47,12 @@ def print_ranking(goal: OptimizationGoal, candidates: Sequence[Candidate], top: 
 
     Candidates that measured exactly the same share a row.
     """
-    console = Console(
-        file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, markup=False
-    )
     folds = fold(candidates)
-    console.print(_table(goal, folds[:top]))
+    table = _table(goal, folds[:top])
+    console = Console(file=sys.stdout, highlight=False, markup=False)
+    # Numbers are never cut: a narrow terminal wraps the lines itself.
+    console.width = max(console.width, _natural_width(console, table))
+    console.print(table)
     hidden = len(folds) - top
     if hidden > 0:
         console.print(f"... and {hidden} more (--top N shows N)")
@@ -58,67 +60,90 @@ def print_ranking(goal: OptimizationGoal, candidates: Sequence[Candidate], top: 
         console.print(line, soft_wrap=True)
 
 
+def _natural_width(console: Console, table: Table) -> int:
+    return console.measure(table, options=console.options.update(max_width=10_000)).maximum
+
+
 def _table(goal: OptimizationGoal, folds: Sequence[Fold]) -> Table:
+    columns = [*_GENERAL, *_value_columns(goal), *_metric_columns(goal)]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right")
-    for name in ("shape", "replicas"):
-        table.add_column(name)
-    table.add_column("GPUs", justify="right")
-    table.add_column("batch tokens/seqs")
-    for name in (*_value_names(goal), *_METRICS):
-        table.add_column(name, justify="right")
+    for column in columns:
+        table.add_column(column.title, justify=column.justify, no_wrap=True)
     for place, item in enumerate(folds, start=1):
-        table.add_row(str(place), *_row(goal, item))
+        table.add_row(str(place), *(column.cell(item) for column in columns))
     return table
 
 
-def _row(goal: OptimizationGoal, item: Fold) -> list[str]:
-    candidate, config = item.candidate, item.candidate.config
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column: its title, and the text of a row in it."""
+
+    title: str
+    cell: Callable[[Fold], str]
+    justify: Literal["left", "right"] = "right"
+
+
+def _knobs_cell(item: Fold) -> str:
     equal = f" (+{item.others} equal)" if item.others else ""
+    return knobs_text(item.candidate.config) + equal
+
+
+_GENERAL = (
+    _Column("shape", lambda item: shape_text(item.candidate.config), "left"),
+    _Column("replicas", lambda item: replicas_text(item.candidate.config), "left"),
+    _Column("GPUs", lambda item: str(item.candidate.used_gpus)),
+    _Column("batch tokens/seqs", _knobs_cell, "left"),
+)
+
+_TITLES = {
+    OptimizationTarget.THROUGHPUT: "tok/s",
+    OptimizationTarget.THROUGHPUT_PER_GPU: "tok/s/GPU",
+    OptimizationTarget.THROUGHPUT_PER_USER: "tok/s/user",
+    OptimizationTarget.E2E_LATENCY: "mean e2e ms",
+    OptimizationTarget.GOODPUT: "goodput tok/s",
+    OptimizationTarget.GOODPUT_PER_GPU: "goodput tok/s/GPU",
+}
+
+
+def _targets(goal: OptimizationGoal) -> list[OptimizationTarget]:
+    return goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
+
+
+def _value_columns(goal: OptimizationGoal) -> list[_Column]:
+    return [_Column(_TITLES[target], partial(_value, target)) for target in _targets(goal)]
+
+
+def _value(target: OptimizationTarget, item: Fold) -> str:
+    """Give a candidate's value for `target` in natural units, whatever the sign of its score."""
+    return f"{objective_value(item.candidate.metrics, target):,.4g}"
+
+
+def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
+    columns = []
+    if OptimizationTarget.THROUGHPUT_PER_GPU not in _targets(goal):
+        columns.append(_Column("tok/s/GPU", partial(_value, OptimizationTarget.THROUGHPUT_PER_GPU)))
+    if goal.sla is not None:
+        columns.append(_Column("in SLA", _sla_share))
     return [
-        shape_text(config),
-        replicas_text(config),
-        str(candidate.used_gpus),
-        knobs_text(config) + equal,
-        *(f"{value:,.4g}" for value in _values(goal, candidate)),
-        *_metric_cells(candidate),
+        *columns,
+        _Column("TTFT ms mean/p99", partial(_mean_p99, "ttft")),
+        _Column("ITL ms mean/p99", partial(_mean_p99, "itl")),
+        _Column("reuse", lambda item: _share(item.candidate.metrics.get("prefix_cache_reused_ratio"), 1.0)),
     ]
 
 
-def _value_names(goal: OptimizationGoal) -> list[str]:
-    targets = goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
-    return [target.value if target.maximize else f"{target.value} (ms)" for target in targets]
-
-
-def _values(goal: OptimizationGoal, candidate: Candidate) -> list[float]:
-    if candidate.objectives is not None:
-        return list(candidate.objectives.values())
-    return [candidate.score if goal.target.maximize else -candidate.score]
-
-
-_METRICS = ("tok/s/GPU", "in SLA", "TTFT ms mean/p99", "ITL ms mean/p99", "reuse")
-
-
-def _metric_cells(candidate: Candidate) -> list[str]:
-    metrics = candidate.metrics
-    gpus = avg_gpu(metrics)
-    throughput = metrics.get("output_throughput_tok_s", 0.0)
-    reuse = metrics.get("prefix_cache_reused_ratio")
-    return [
-        f"{throughput / gpus:,.1f}" if gpus > 0 else "-",
-        _share(metrics.get("goodput_completed_requests"), metrics.get("num_requests")),
-        _pair(candidate, "ttft"),
-        _pair(candidate, "itl"),
-        _share(reuse, 1.0),
-    ]
+def _sla_share(item: Fold) -> str:
+    metrics = item.candidate.metrics
+    return _share(metrics.get("goodput_completed_requests"), metrics.get("num_requests"))
 
 
 def _share(part: float | None, whole: float | None) -> str:
     return "-" if part is None or not whole else f"{part / whole:.1%}"
 
 
-def _pair(candidate: Candidate, name: str) -> str:
-    values = [candidate.metrics.get(f"{statistic}_{name}_ms") for statistic in ("mean", "p99")]
+def _mean_p99(name: str, item: Fold) -> str:
+    values = [item.candidate.metrics.get(f"{statistic}_{name}_ms") for statistic in ("mean", "p99")]
     return " / ".join("-" if value is None else f"{value:,.1f}" for value in values)
 
 

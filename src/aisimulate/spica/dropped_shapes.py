@@ -25,12 +25,15 @@ class DroppedShape:
 
 
 def summarise_drops(drops: Iterable[DroppedShape]) -> list[str]:
-    """Give one line per role and reason, naming all its shapes, in first-seen order."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    """Give one line per reason, naming its shapes and roles, in first-seen order."""
+    names: dict[tuple[str, str, str], list[str]] = {}
     for drop in drops:
-        key = (drop.role, drop.category.value, drop.reason)
-        groups.setdefault(key, []).append(describe_shape(drop.shape))
+        key = (drop.category.value, drop.reason, drop.role)
+        names.setdefault(key, []).append(describe_shape(drop.shape))
+    roles: dict[tuple[str, str, str], list[str]] = {}
+    for (category, reason, role), shapes in names.items():
+        roles.setdefault((category, reason, ", ".join(shapes)), []).append(role)
     return [
-        f"{role} shapes {', '.join(names)} dropped: {reason} [{category}]"
-        for (role, category, reason), names in groups.items()
+        f"{' and '.join(who)} shapes {shapes} dropped: {reason} [{category}]"
+        for (category, reason, shapes), who in roles.items()
     ]
