@@ -97,6 +97,16 @@ def test_a_shape_the_model_does_not_allow_is_dropped_with_its_reason():
     }
 
 
+def test_shapes_without_measured_kernels_are_dropped_as_data_gaps():
+    """KV capacity is there for all of them: only the probe finds the gap."""
+    drops = []
+    pool = pool_of(("openai/gpt-oss-120b", "h200_sxm"), "agg", 4, "trtllm", on_drop=drops.append)
+    assert {describe_shape(config.shape) for config in pool} == {"DEP2", "TEP2", "DEP4", "TEP4"}
+    assert {(describe_shape(drop.shape), drop.category) for drop in drops} == {
+        (label, Reason.DATA_GAP) for label in ("DTP2", "TP2", "DTP4", "TP4")
+    }
+
+
 def test_no_data_for_a_backend():
     with pytest.raises(NoPerfDatabase, match="vllm on a30"):
         pool_of(("Qwen/Qwen3-32B", "a30"), "agg", 8, "vllm")

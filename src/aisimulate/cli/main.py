@@ -8,6 +8,7 @@ from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING
 
 from aisimulate import __version__
+from aisimulate.cli.exit_codes import INTERRUPTED
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.core.errors import nearest
 
@@ -24,11 +25,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code: 0 done, 1 nothing feasible, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in COMMANDS:
-        module, _ = COMMANDS[arguments[0]]
-        code: int = importlib.import_module(module).main(arguments[1:])
-        return code
+        return _run(COMMANDS[arguments[0]][0], arguments[1:])
     parser = _parser()
     return parser.error(_command_problem(parser.parse_args(arguments).command))
+
+
+def _run(module: str, arguments: list[str]) -> int:
+    try:
+        code: int = importlib.import_module(module).main(arguments)
+    except KeyboardInterrupt:  # while the command was still being loaded
+        return INTERRUPTED
+    return code
 
 
 def _command_problem(name: str | None) -> str:

@@ -21,7 +21,8 @@ class DecodeSet:
     """Members in running order, with their total length and their future block demand.
 
     `passes`: passes done so far; `count` members; `context_tokens`: sum of their lengths before the next
-    pass; `opening`: members that open a block in the next pass; `next_due`: pass count of the earliest finish (preemption may have emptied it).
+    pass; `opening`: members that open a block in the next pass; `next_due`: pass count of the earliest
+    finish (preemption may have emptied it).
     """
 
     __slots__ = (

@@ -11,9 +11,8 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.gap_log import GapLog
+from aisimulate.engine.gap_log import Absences, GapLog
 from aisimulate.engine.scheduler import RankScheduler
-from aisimulate.engine.sequence import COMPLETED
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -161,19 +160,18 @@ class GroupWorker:
         return self._start_ns + (done[-1] if done else 0)
 
     def close(self) -> GapLog:
-        """Take back the gaps of sequences that did not complete; return the finished gap log."""
-        for rank in self._ranks:
-            rank.close_spans()
-            for sequence, first, last in rank.spans:
-                if sequence.status != COMPLETED:
-                    self._take_back(first, last)
-            self.gap_log.singles += rank.singles
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
+        spans = [span for rank in self._ranks for span in rank.lost_spans()]
+        if spans:
+            self._leave_out(Absences(spans))
+        self.gap_log.singles = [gap for rank in self._ranks for gap in rank.singles]
         return self.gap_log
 
-    def _take_back(self, first: int, last: int) -> None:
-        """Count one gap less in each pass of [first, last)."""
-        series = self.gap_log.series
-        for start, (durations, weight) in zip(self._series_starts, list(series), strict=False):
-            low, high = max(first, start), min(last, start + len(durations))
-            if weight > 0 and low < high:
-                series.append((durations[low - start : high - start], -1))
+    def _leave_out(self, absences: Absences) -> None:
+        log = self.gap_log
+        log.series = [
+            (durations_ns[low - start : high - start], weight - count)
+            for start, (durations_ns, weight) in zip(self._series_starts, log.series, strict=True)
+            for low, high, count in absences.pieces(start, start + len(durations_ns))
+            if weight > count
+        ]

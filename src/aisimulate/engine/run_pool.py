@@ -11,6 +11,7 @@ Rules: spec 01 section 4, spec 09 section 2.
 from __future__ import annotations
 
 from collections import deque
+
 from aisimulate.engine.sequence import Sequence
 
 _COMPACT_SLACK = 1024
@@ -253,7 +254,7 @@ class RunPool:
         self.inactive += entry.len
 
     def _publish_tail(self, sequence: Sequence, full: int) -> None:
-        """Put generated blocks whose content others may ask for (planned, or a session's history) in the tree."""
+        """Put generated blocks in the tree that others may ask for: planned ones, a session's history."""
         keys = sequence.keys
         assert keys is not None
         start = sequence.tail_start

@@ -1,9 +1,9 @@
 """The vLLM scheduler of one rank: plans one pass, or a whole run of identical decode passes.
 
-`plan()` fixes what happens at a pass start (blocks taken, chunks, admissions, preemptions); `commit()` applies
-what becomes visible at its end (tokens, completions, releases). There are no prefill and decode phases: in
-each pass every sequence lets its computed length catch up with its known length. A pass in which nothing but
-decoding happens repeats until a member finishes or the blocks run out, so it is planned as one run.
+`plan()` fixes what happens at a pass start (blocks taken, chunks, admissions, preemptions); `commit()`
+applies what becomes visible at its end (tokens, completions, releases). There are no prefill and decode
+phases: in each pass every sequence lets its computed length catch up with its known length. A pass in which
+nothing but decoding happens repeats until a member finishes or the blocks run out: it is planned as one run.
 Rules: spec 01 sections 2.2, 2.3, 3.1 and (b).
 """
 
@@ -136,11 +136,18 @@ class RankScheduler:
         """Whether a pass can start."""
         return bool(self.waiting or self.decoders.count or self.partial)
 
-    def close_spans(self) -> None:
-        """Record the pass intervals of the decoders that are still running at the end of a replay."""
-        for sequence in self.decoders.members:
-            if sequence not in self.stalled:
-                self.spans.append((sequence, sequence.joined, self.decoders.passes))
+    def lost_spans(self) -> list[tuple[int, int]]:
+        """List the pass intervals of decoders that did not complete, at the end of a replay."""
+        running = [
+            (sequence, sequence.joined, self.decoders.passes)
+            for sequence in self.decoders.members
+            if sequence not in self.stalled
+        ]
+        return [
+            (first, last)
+            for sequence, first, last in (*self.spans, *running)
+            if sequence.status != COMPLETED and first < last
+        ]
 
     # Plan -----------------------------------------------------------------------------------------------
 
@@ -299,7 +306,7 @@ class RankScheduler:
         return PROMPT_OVER_BUDGET
 
     def _try_admit(self, sequence: Sequence, now_ns: int) -> bool:
-        """Admit the head if its whole known length fits and the budget gives it a token; else change nothing."""
+        """Admit the head if its known length fits and the budget gives it a token; else do nothing."""
         pool = self.pool
         size, tokens = self.params.block_size, sequence.tokens
         match, tail = self._lookup(sequence)

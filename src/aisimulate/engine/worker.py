@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.gap_log import GapLog
+from aisimulate.engine.gap_log import Absences, GapLog
 from aisimulate.engine.scheduler import RankScheduler
-from aisimulate.engine.sequence import COMPLETED
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -25,10 +24,10 @@ class RankWorker:
     """
 
     __slots__ = (
-        "_entry_starts",
         "_pass_starts",
         "_passes",
         "_rank",
+        "_run_starts",
         "_start_ns",
         "_timer",
         "busy",
@@ -49,7 +48,7 @@ class RankWorker:
         self._start_ns = 0
         self._passes = 0
         # Pass counts at which the entries of the gap log's runs and passes begin.
-        self._entry_starts: list[int] = []
+        self._run_starts: list[int] = []
         self._pass_starts: list[int] = []
 
     @property
@@ -97,7 +96,9 @@ class RankWorker:
         if not rank.run_batch:
             return
         elapsed = at_ns - self._start_ns
-        self._passes, total = self._timer.passes_until(rank.run_batch, rank.run_context, self._passes, elapsed)
+        self._passes, total = self._timer.passes_until(
+            rank.run_batch, rank.run_context, self._passes, elapsed
+        )
         self.end_ns = self._start_ns + total
         self.exact = True
 
@@ -108,7 +109,7 @@ class RankWorker:
         start = rank.decoders.passes
         if batch := rank.run_batch:
             self.gap_log.runs.append((batch, rank.run_context, self._passes, batch))
-            self._entry_starts.append(start)
+            self._run_starts.append(start)
             if self._passes > 1 and rank.fresh:
                 first_end_ns = self._start_ns + self._timer.decode_ns(batch, rank.run_context)
         elif rank.gap_weight:
@@ -129,22 +130,25 @@ class RankWorker:
         return self._start_ns + total
 
     def close(self) -> GapLog:
-        """Take back the gaps of sequences that did not complete; return the finished gap log."""
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
         rank = self._rank
-        rank.close_spans()
-        for sequence, first, last in rank.spans:
-            if sequence.status != COMPLETED:
-                self._take_back(first, last)
+        spans = rank.lost_spans()
+        if spans:
+            self._leave_out(Absences(spans))
         self.gap_log.singles = rank.singles
         return self.gap_log
 
-    def _take_back(self, first: int, last: int) -> None:
-        """Count one gap less in each pass of [first, last)."""
+    def _leave_out(self, absences: Absences) -> None:
         log = self.gap_log
-        for start, (batch, context, passes, weight) in zip(self._entry_starts, list(log.runs), strict=False):
-            low, high = max(first, start), min(last, start + passes)
-            if weight > 0 and low < high:
-                log.runs.append((batch, context + (low - start) * batch, high - low, -1))
-        for start, (duration, _) in zip(self._pass_starts, list(log.passes), strict=False):
-            if first <= start < last:
-                log.passes.append((duration, -1))
+        log.runs = [
+            (batch, context + (low - start) * batch, high - low, weight - count)
+            for start, (batch, context, passes, weight) in zip(self._run_starts, log.runs, strict=True)
+            for low, high, count in absences.pieces(start, start + passes)
+            if weight > count
+        ]
+        log.passes = [
+            (duration_ns, weight - count)
+            for start, (duration_ns, weight) in zip(self._pass_starts, log.passes, strict=True)
+            for _, _, count in absences.pieces(start, start + 1)
+            if weight > count
+        ]

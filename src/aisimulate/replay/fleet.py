@@ -106,9 +106,9 @@ class Fleet:
             for sequence in self._driver.pop_ready(now_ns):
                 # Passes that started in an earlier round of this instant run to a later boundary.
                 idle.add(self._accept(sequence, now_ns, now_ns if first_round else now_ns + 1))
-            again = self._start_passes(idle, now_ns)
+            self._start_passes(idle, now_ns)
             arrival_ns = self._driver.next_ready_ns()
-            if not again and (arrival_ns is None or arrival_ns > now_ns):
+            if arrival_ns is None or arrival_ns > now_ns:
                 return
             first_round = False
 
@@ -126,11 +126,14 @@ class Fleet:
                 self._ends[index] = worker.end_ns
                 if worker.end_ns != now_ns:
                     continue
-            self._ends[index] = NEVER
             idle.add(index)
-            for sequence in worker.finish():
-                self._driver.on_terminal(sequence, now_ns)
+            self._finish(index, now_ns)
         return idle
+
+    def _finish(self, index: int, now_ns: int) -> None:
+        self._ends[index] = NEVER
+        for sequence in self._workers[index].finish():
+            self._driver.on_terminal(sequence, now_ns)
 
     def _accept(self, sequence: Sequence, now_ns: int, boundary_ns: int) -> int:
         """Place a sequence; a run in flight ends at its first boundary at or after `boundary_ns`."""
@@ -146,17 +149,18 @@ class Fleet:
                 self._ends[index] = NEVER
         return index
 
-    def _start_passes(self, candidates: set[int], now_ns: int) -> bool:
-        """Start passes on idle workers in worker order; return whether one ends at once."""
-        at_once = False
+    def _start_passes(self, candidates: set[int], now_ns: int) -> None:
+        """Start passes on idle workers in worker order; passes of no length end and go on at once."""
         for index in sorted(candidates):
             worker = self._workers[index]
-            if worker.busy or not worker.has_work:
-                continue
-            worker.start(now_ns)
-            self._ends[index] = worker.bound()
-            at_once |= worker.end_ns == now_ns and worker.exact
-        return at_once
+            while worker.has_work and not worker.busy:
+                worker.start(now_ns)
+                self._ends[index] = worker.bound()
+                if worker.end_ns == now_ns and not worker.exact:
+                    worker.settle()
+                    self._ends[index] = worker.end_ns
+                if worker.end_ns == now_ns:
+                    self._finish(index, now_ns)
 
     def _stop_at(self, limit_ns: int) -> None:
         """Find the last pass boundary before the limit; passes in flight contribute nothing else."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError, TimingError
 from aisimulate.spica.dropped_shapes import DroppedShape
@@ -97,17 +97,17 @@ def estimate_kv_tokens(
         backend_version=backend_version,
     )
     try:
-        return _kv_tokens(key, RoleKnobs(max_num_tokens, memory_fraction))
+        return _kv_tokens(key, max_num_tokens, memory_fraction)
     except (NoKvBudget, ShapeNotViable):
         return None
 
 
-def _kv_tokens(key: EngineKey, knobs: RoleKnobs) -> int:
+def _kv_tokens(key: EngineKey, max_num_tokens: int, memory_fraction: float) -> int:
     return kv_tokens(
         key,
-        max_num_tokens=knobs.max_num_tokens,
+        max_num_tokens=max_num_tokens,
         memory_fraction_kind=memory_fraction_kind(key.backend),
-        memory_fraction=knobs.memory_fraction,
+        memory_fraction=memory_fraction,
     )
 
 
@@ -128,46 +128,43 @@ def feasible_shape_tokens(
 ) -> dict[ParallelShape, int]:
     """Estimate each distinct shape once and keep those that hold more than `max_seq_len` tokens.
 
-    Returns KV tokens per rank by shape, in first-seen order; `on_drop` receives the others. Raises
-    InputError without `max_seq_len`, NoPerfDatabase without data.
+    Returns KV tokens per rank, in order; `on_drop` gets the others. Raises InputError, NoPerfDatabase.
     """
     if max_seq_len is None:
         raise InputError("max_seq_len is required: set context_length, the model states no maximum")
-    engine = {
+    asked: dict[str, Any] = {
         "model_name": model_name,
         "hardware_sku": hardware_sku,
         "backend": backend,
         "backend_version": backend_version or resolve_backend_version(hardware_sku, backend),
+        "max_num_tokens": max_num_tokens,
+        "max_batch_size": max_batch_size,
+        "memory_fraction": memory_fraction,
+        "nextn": nextn,
     }
-    knobs = RoleKnobs(max_num_tokens, memory_fraction)
     kept: dict[ParallelShape, int] = {}
     for shape in dict.fromkeys(shapes):
-        tokens = estimate_kv_tokens(
-            shape,
-            **engine,
-            max_num_tokens=max_num_tokens,
-            max_batch_size=max_batch_size,
-            memory_fraction=memory_fraction,
-            nextn=nextn,
-        )
+        tokens = estimate_kv_tokens(shape, **asked)
         if tokens is not None and tokens > max_seq_len:
             kept[shape] = tokens
-        elif on_drop and tokens is not None:
-            reason = f"KV capacity of a rank does not exceed {max_seq_len} tokens"
-            on_drop(DroppedShape(shape, role, Reason.KV_CAPACITY, reason))
         elif on_drop:
-            on_drop(_refusal(shape, role, shape_engine_key(shape, **engine), knobs))
+            category, reason = _why_dropped(shape, tokens, max_seq_len, asked)
+            on_drop(DroppedShape(shape, role, category, reason))
     return kept
 
 
-def _refusal(shape: ParallelShape, role: str, key: EngineKey, knobs: RoleKnobs) -> DroppedShape:
-    """Ask again why a shape has no estimate (only failures are asked twice)."""
+def _why_dropped(
+    shape: ParallelShape, tokens: int | None, max_seq_len: int, asked: dict[str, Any]
+) -> tuple[Reason, str]:
+    """Give category and text; a shape without an estimate is asked again, for its error."""
+    if tokens is not None:
+        return Reason.KV_CAPACITY, f"KV capacity of a rank does not exceed {max_seq_len} tokens"
+    names = ("model_name", "hardware_sku", "backend", "backend_version")
+    key = shape_engine_key(shape, **{name: asked[name] for name in names})
     try:
-        _kv_tokens(key, knobs)
+        _kv_tokens(key, asked["max_num_tokens"], asked["memory_fraction"])
     except ShapeNotViable as error:
-        return DroppedShape(shape, role, Reason.SHAPE_NOT_VIABLE, str(error).removeprefix(f"{key}: "))
+        return Reason.SHAPE_NOT_VIABLE, str(error).removeprefix(f"{key}: ")
     except NoKvBudget:
         pass
-    return DroppedShape(
-        shape, role, Reason.KV_CAPACITY, "weights and activations leave no memory for KV cache"
-    )
+    return Reason.KV_CAPACITY, "weights and activations leave no memory for KV cache"

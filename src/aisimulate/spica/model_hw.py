@@ -210,12 +210,9 @@ def parallel_configs_for(
     """List the configs that fit the budget, hold a sequence in every rank's KV and can be timed.
 
     `max_seq_len` None stands for the model's maximum. `role_knobs` replaces `max_num_tokens` and
-    `memory_fraction` per role. `on_drop` receives each shape that a role had to give up.
-
-    Raises:
-        NoViableParallelConfig: nothing is left (NoTimingData: for want of timing data only).
-        NoPerfDatabase: the SKU has no performance data for the backend.
-        InputError: unknown SKU, model, backend or deployment mode.
+    `memory_fraction` per role. `on_drop` receives each shape that a role had to give up. Raises
+    NoViableParallelConfig when nothing is left (NoTimingData: for want of timing data only), NoPerfDatabase
+    when the SKU has no data for the backend, InputError for an unknown SKU, model, backend or mode.
     """
     roles = _roles_of(deployment_mode)
     hardware = resolve_model_hardware(model_name, hardware_sku, backend)

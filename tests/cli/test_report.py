@@ -1,0 +1,132 @@
+"""What results look like, without a search."""
+
+from __future__ import annotations
+
+import pytest
+
+from aisimulate.core.errors import InputError
+from aisimulate.report.envelope import check_writable, envelope_text, write_file
+from aisimulate.report.folding import fold
+from aisimulate.report.launch import launch_lines
+from aisimulate.report.ranking import print_ranking, ranking_lines
+from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.spica.config import Candidate, OptimizationGoal
+
+AGG = {
+    "deployment_mode": "agg",
+    "backend": "vllm",
+    "model_name": "acme/moe",
+    "tp": 1,
+    "pp": 1,
+    "attention_dp": 8,
+    "moe_tp": 1,
+    "moe_ep": 8,
+    "strategy": "dep",
+    "replicas": 2,
+    "used_gpus": 16,
+    "agg_max_num_batched_tokens": 8192,
+    "agg_max_num_seqs": 256,
+    "agg_block_size": 64,
+    "agg_gpu_memory_utilization": 0.85,
+    "agg_enable_prefix_caching": False,
+    "context_length": 4096,
+    "router_mode": "round_robin",
+}
+DISAGG = {
+    "deployment_mode": "disagg",
+    "backend": "sglang",
+    "prefill_tp": 4,
+    "prefill_pp": 1,
+    "prefill_attention_dp": 1,
+    "prefill_strategy": "tep",
+    "prefill_replicas": 3,
+    "decode_tp": 1,
+    "decode_pp": 1,
+    "decode_attention_dp": 8,
+    "decode_strategy": "dep",
+    "decode_replicas": 1,
+    "prefill_max_num_batched_tokens": 16384,
+    "prefill_max_num_seqs": 4,
+    "decode_max_num_batched_tokens": 8192,
+    "decode_max_num_seqs": 512,
+    "router_mode": "kv_router",
+    "enable_load_scaling": True,
+    "planner_scaling_policy": "load_180_5",
+    "kv_load_ratio": 0.5,
+    "concurrency": 77,
+}
+
+
+def candidate(score=1.0, config=AGG, **metrics) -> Candidate:
+    return Candidate(config=config, used_gpus=16, score=score, metrics=metrics)
+
+
+def test_shapes_are_named_by_strategy_and_size():
+    assert (shape_text(AGG), replicas_text(AGG)) == ("DEP8", "2")
+    assert (shape_text(DISAGG), replicas_text(DISAGG)) == ("TEP4 | DEP8", "3 | 1")
+
+
+def test_knobs_name_only_what_was_chosen():
+    assert knobs_text(AGG) == "8192/256 vllm"
+    assert knobs_text(DISAGG) == "16384/4 | 8192/512 sglang kv_router policy load_180_5 c=77"
+
+
+def test_launch_arguments():
+    assert launch_lines(AGG) == [
+        "# agg: 2 replicas of\n"
+        "vllm serve acme/moe --tensor-parallel-size 1 --data-parallel-size 8 --enable-expert-parallel "
+        "--max-num-batched-tokens 8192 --max-num-seqs 256 --block-size 64 --gpu-memory-utilization 0.85 "
+        "--no-enable-prefix-caching --max-model-len 4096"
+    ]
+    assert launch_lines(DISAGG) == []
+
+
+def test_only_equal_measurements_of_equal_workers_are_folded():
+    other = AGG | {"replicas": 1}
+    folds = fold([candidate(x=1.0), candidate(x=2.0), candidate(x=1.0), candidate(config=other, x=1.0)])
+    assert [(item.candidate.metrics["x"], item.others) for item in folds] == [(1.0, 1), (2.0, 0), (1.0, 0)]
+
+
+def test_the_table_shows_latency_in_natural_units_and_every_share(capsys):
+    goal = OptimizationGoal.model_validate({"target": "e2e_latency", "sla": {"e2e_ms": 9000}})
+    metrics = {
+        "mean_e2e_latency_ms": 1234.0,
+        "goodput_completed_requests": 3.0,
+        "num_requests": 8.0,
+        "completed_requests": 4.0,
+        "mean_ttft_ms": 10.0,
+        "p99_ttft_ms": 20.0,
+        "prefix_cache_reused_ratio": 0.25,
+    }
+    print_ranking(goal, [candidate(-1234.0, **metrics)], 5)
+    out = capsys.readouterr().out
+    row = next(line for line in out.splitlines() if "DEP8" in line)
+    assert row.split() == [
+        "1", "DEP8", "2", "16", "8192/256", "vllm", "1,234", "0", "37.5%", "10.0", "/", "20.0", "-", "/", "-", "25.0%",
+    ]  # fmt: skip
+    assert "requests: 4 of 8 completed, 3 within the SLA" in out
+
+
+def test_scalar_lines_keep_the_full_score():
+    lines = ranking_lines(OptimizationGoal(), [candidate(0.1), candidate(1 / 3)], None)
+    assert lines == ["0: score=0.1 used_gpus=16", "1: score=0.3333333333333333 used_gpus=16"]
+
+
+def test_results_never_hold_a_number_that_is_none():
+    assert envelope_text({"b": 1, "a": 2.5}) == '{\n  "a": 2.5,\n  "b": 1\n}\n'
+    with pytest.raises(ValueError, match="JSON"):
+        envelope_text({"a": float("nan")})
+
+
+def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
+    target = tmp_path / "out.json"
+    write_file(target, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_file(target, "new \ud800")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+    assert target.read_text() == "old"
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(InputError, match="is not a directory"):
+        check_writable(tmp_path / "none" / "x.json")

@@ -1,0 +1,96 @@
+"""Counts, summary lines, and the observers that show them."""
+
+from __future__ import annotations
+
+import pytest
+
+from aisimulate.spica.config import Candidate, OptimizationGoal
+from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.progress import BarObserver, LineObserver, progress_observer
+from aisimulate.spica.summary import Progress, summary_lines
+
+
+def feasible(score: float, objectives=None) -> Outcome:
+    made = Candidate(config={}, used_gpus=1, score=score, metrics={}, objectives=objectives)
+    return Outcome(Status.FEASIBLE, {}, candidate=made)
+
+
+def failed(reason: str, status=Status.FAILED) -> Outcome:
+    return Outcome(status, {}, category=Reason.UNKNOWN, reason=reason)
+
+
+def progress_of(goal, *outcomes) -> Progress:
+    progress = Progress(OptimizationGoal.model_validate(goal), total=9)
+    for outcome in outcomes:
+        progress.add(outcome, cached=False)
+    return progress
+
+
+def test_the_parts_add_up():
+    progress = progress_of(
+        {},
+        feasible(2.0),
+        feasible(3.0),
+        failed("a"),
+        failed("slow", Status.TIMED_OUT),
+        failed("big", Status.INFEASIBLE),
+        failed("pair", Status.UNSUPPORTED),
+    )
+    progress.add(feasible(99.0), cached=True)
+    tally = progress.tally
+    assert (tally.evaluated, tally.failed, tally.cache_hits, progress.best) == (5, 2, 1, 3.0)
+    assert summary_lines(progress, [feasible(3.0).candidate])[0] == (
+        "smart-sweep done: 2/5 attempts feasible, 1 infeasible (gated), 1 backend-unsupported, "
+        "1 replay-failed, 1 timed out, 1 cache hits; best throughput=3"
+    )
+
+
+def test_up_to_three_failure_reasons_most_frequent_first():
+    progress = progress_of({}, *(failed(text) for text in "abbcddd"))
+    lines = summary_lines(progress, [])
+    assert "no feasible candidate" in lines[0]
+    assert lines[1] == "smart-sweep failure reason(s): d (x3); b (x2); a (x1); +1 more distinct reason(s)"
+
+
+@pytest.mark.parametrize(
+    ("goal", "outcomes", "best"),
+    [
+        ({"target": "e2e_latency"}, [feasible(-70.0), feasible(-50.0), feasible(-60.0)], "50"),
+        ({}, [], "-"),
+        (
+            {"target": "pareto", "pareto_objectives": ["e2e_latency", "throughput"]},
+            [feasible(9.0, {"e2e_latency": 9.0}), feasible(8.12345, {"e2e_latency": 8.12345})],
+            "8.123",
+        ),
+    ],
+)
+def test_the_best_is_shown_in_natural_units(goal, outcomes, best):
+    assert progress_of(goal, *outcomes).best_text == best
+
+
+@pytest.mark.parametrize("observer_class", [LineObserver, BarObserver])
+def test_observers_write_to_stderr_only(capsys, observer_class):
+    progress = progress_of({}, feasible(2.0))
+    observer = observer_class()
+    observer.phase("agg", progress)
+    observer.suggested(3)
+    observer.settled(feasible(2.0), cached=False, progress=progress)
+    observer.note("a [bracketed] note")
+    observer.round_ended(1, progress)
+    observer.done(["smart-sweep done: x"])
+    observer.close()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "note: a [bracketed] note" in captured.err
+    assert "smart-sweep done: x" in captured.err
+
+
+def test_without_a_terminal_there_are_plain_lines(capsys):
+    observer = progress_observer()
+    assert isinstance(observer, LineObserver)
+    observer.phase("agg", progress_of({}))
+    observer.round_ended(4, progress_of({}, feasible(2.0), failed("x")))
+    assert capsys.readouterr().err.splitlines() == [
+        "smart-sweep agg",
+        "smart-sweep agg: round 4, 1/9 feasible, 1 failed, best throughput=2",
+    ]

@@ -1,0 +1,194 @@
+"""Random replays through two interpreters that both have `aisimulate._runtime`: ours, and the reference.
+
+fuzz_pair.py gen KIND NUMBER SEED INSTANCES.jsonl         instances of the seeds SEED .. SEED + NUMBER - 1
+PYTHON fuzz_pair.py run INSTANCES.jsonl RESULTS.jsonl     each in a child process, --limit seconds at most
+fuzz_pair.py diff OURS.jsonl THEIRS.jsonl                 every admission, token and status, at 1 ns
+
+Only the standard library is used besides `aisimulate`, so that any interpreter can run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import queue
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instances import TRACE, instance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The first answer of a child includes its imports.
+START_UP_S = 60.0
+SHOWN_DIFFERENCES = 8
+Result = dict[str, Any]
+
+
+def generate(args: argparse.Namespace) -> int:
+    """Write instances, one JSON object per line."""
+    seeds = range(args.seed, args.seed + args.number)
+    lines = (json.dumps(instance(seed, args.kind)) + "\n" for seed in seeds)
+    Path(args.instances).write_text("".join(lines))
+    return 0
+
+
+# Run ------------------------------------------------------------------------------------------------
+
+
+class Runner:
+    """Runs instances in a child process; one that does not answer in time is killed and replaced."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._context = multiprocessing.get_context("spawn")
+        self._child: multiprocessing.process.BaseProcess | None = None
+
+    def result(self, item: dict[str, Any]) -> Result:
+        """Records of an instance, or its error."""
+        wait_s = self._limit_s
+        if self._child is None:
+            self._start()
+            wait_s += START_UP_S
+        self._tasks.put(item)
+        try:
+            return self._answers.get(timeout=wait_s)
+        except queue.Empty:
+            self.close()
+            return {"seed": item["seed"], "error": f"no answer within {self._limit_s:g} s"}
+
+    def close(self) -> None:
+        """End the child process."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.join()
+            self._child = None
+
+    def _start(self) -> None:
+        self._tasks, self._answers = self._context.Queue(), self._context.Queue()
+        self._child = self._context.Process(target=_serve, args=(self._tasks, self._answers), daemon=True)
+        self._child.start()
+
+
+def _serve(tasks: Any, answers: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.jsonl"
+        while True:
+            answers.put(_replay(tasks.get(), trace))
+
+
+def _replay(item: dict[str, Any], trace: Path) -> Result:
+    # The reference needs no import of ours before this point, and neither is imported to generate or compare.
+    from aisimulate._runtime import run_replay_json  # noqa: PLC0415 - see above
+
+    trace.write_text("".join(json.dumps(row) + "\n" for row in item["rows"]))
+    try:
+        report = json.loads(run_replay_json(json.dumps(item["payload"]).replace(TRACE, str(trace))))
+    except BaseException as error:  # a panic of the reference is not an Exception
+        return {"seed": item["seed"], "error": f"{type(error).__name__}: {error}"[:300]}
+    return {
+        "seed": item["seed"],
+        "records": report.get("per_request", []),
+        "num_requests": report["num_requests"],
+    }
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run all instances of a file with this interpreter."""
+    runner = Runner(args.limit)
+    with Path(args.results).open("w") as results:
+        for item in _lines(args.instances):
+            results.write(json.dumps(runner.result(item)) + "\n")
+    runner.close()
+    return 0
+
+
+# Compare --------------------------------------------------------------------------------------------
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Print the differences between two result files and a summary; 1 if there is any difference."""
+    verdicts: Counter[str] = Counter()
+    for ours, theirs in zip(_lines(args.ours), _lines(args.theirs), strict=True):
+        verdict, details = _verdict(ours, theirs)
+        verdicts[verdict] += 1
+        if details and sum(verdicts.values()) - verdicts["equal"] - verdicts["abort"] <= SHOWN_DIFFERENCES:
+            print(f"seed {ours['seed']}: {verdict}", *details, sep="\n  ")
+    equal, aborts, total = verdicts["equal"], verdicts["abort"], verdicts.total()
+    print(f"{equal + aborts}/{total} equal, of which {aborts} aborted there and completed here")
+    return int(equal + aborts != total)
+
+
+def _verdict(ours: Result, theirs: Result) -> tuple[str, list[str]]:
+    if "error" in ours:
+        return "failed here", [ours["error"]]
+    if "error" in theirs:
+        complete = len(ours["records"]) == ours["num_requests"]
+        return ("abort", []) if complete else ("incomplete here", [theirs["error"]])
+    here, there = _outcomes(ours), _outcomes(theirs)
+    if here == there:
+        return "equal", []
+    only_here, only_there = list((here - there).elements()), list((there - here).elements())
+    return "different", [f"here  {only_here[:2]}", f"there {only_there[:2]}"]
+
+
+def _outcomes(result: Result) -> Counter[tuple[Any, ...]]:
+    return Counter(map(_outcome, result["records"]))
+
+
+def _outcome(record: dict[str, Any]) -> tuple[Any, ...]:
+    times = ("arrival_time_ms", "first_token_ms", "last_token_ms", "terminal_time_ms")
+    admissions = tuple((_ns(h["at_ms"]), h["reused_input_tokens"]) for h in record["admission_history"])
+    return (
+        *(_ns(record[name]) for name in times),
+        record["input_length"],
+        record["output_length"],
+        record["terminal_status"],
+        record["decode_worker_idx"],
+        admissions,
+    )
+
+
+def _ns(ms: float | None) -> int | None:
+    return None if ms is None else round(ms * 1e6)
+
+
+def _lines(path: str) -> Iterator[dict[str, Any]]:
+    with Path(path).open() as lines:
+        yield from map(json.loads, lines)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    gen = commands.add_parser("gen", help="write random instances")
+    gen.add_argument("kind")
+    gen.add_argument("number", type=int)
+    gen.add_argument("seed", type=int)
+    gen.add_argument("instances")
+    gen.set_defaults(call=generate)
+    runs = commands.add_parser("run", help="run instances with this interpreter")
+    runs.add_argument("instances")
+    runs.add_argument("results")
+    runs.add_argument("--limit", type=float, default=10.0, help="seconds per instance")
+    runs.set_defaults(call=run)
+    diff = commands.add_parser("diff", help="compare two result files")
+    diff.add_argument("ours")
+    diff.add_argument("theirs")
+    diff.set_defaults(call=compare)
+    return parser
+
+
+def main() -> int:
+    """Run one of the three commands."""
+    args = _parser().parse_args()
+    return args.call(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Random tiny replays that the reference can run too: payloads of `run_replay_json` with their trace rows."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+TRACE = "<trace>"
+BACKENDS = ("vllm", "trtllm", "sglang")
+GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
+OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
+Instance = dict[str, Any]
+
+
+def instance(seed: int, kind: str) -> Instance:
+    """Build the instance of a seed; `kind` is a backend, with `-pd` for prefill/decode disaggregation."""
+    backend, disaggregated = kind.removesuffix("-pd"), kind.endswith("-pd")
+    if backend not in BACKENDS:
+        raise SystemExit(f"unknown kind {kind!r}: use one of {', '.join(BACKENDS)}, with or without -pd")
+    draw = random.Random(f"{kind}/{seed}")
+    rank = _rank(draw, backend)
+    if disaggregated and draw.random() < 0.6:
+        rank |= _transfer(draw)
+    trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
+    spec = {
+        "version": 1,
+        "topology": _topology(draw, disaggregated),
+        "engine": _engine(draw, rank, disaggregated),
+        "record_per_request": True,
+        "requests": [],
+    }
+    traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": trace_block}
+    cap = draw.choice([None, None, None, 1, 2, 3, 8])
+    if cap:
+        traffic["replay_concurrency"] = cap
+    rows = _rows(draw, rank, trace_block, spacious=bool(seed % 4))
+    return {"seed": seed, "rows": rows, "payload": {"spec": spec, "traffic": traffic}}
+
+
+def _rank(draw: random.Random, backend: str) -> dict[str, Any]:
+    rank: dict[str, Any] = {
+        "backend": backend,
+        "block_size": draw.choice([1, 2, 4, 4] if backend == "sglang" else [2, 4, 4, 8]),
+        "num_gpu_blocks": draw.choice([8, 12, 16, 24, 40, 64]),
+        "max_num_seqs": draw.choice([1, 2, 3, 4, 8, 16]),
+        "max_num_batched_tokens": draw.choice([8, 16, 32, 64, 128]),
+        "enable_prefix_caching": draw.random() < 0.8,
+        "timing_model": _timing(draw),
+    }
+    if draw.random() < 0.15:
+        rank["max_model_len"] = draw.choice([20, 40])
+    if backend == "sglang":
+        rank["sglang"] = _sglang(draw)
+    else:
+        rank["enable_chunked_prefill"] = draw.random() < 0.85
+    if backend == "vllm" and draw.random() < 0.3:
+        rank["preemption_mode"] = "fifo"
+    return rank
+
+
+def _timing(draw: random.Random) -> dict[str, Any]:
+    if draw.random() < 0.5:
+        return {"type": "polynomial"}
+    return {"type": "fixed", "prefill_ms": draw.choice([10.0, 7.5]), "decode_ms": draw.choice([1.0, 2.25])}
+
+
+def _sglang(draw: random.Random) -> dict[str, Any]:
+    return {
+        "chunked_prefill_size": draw.choice([8, 16, 32, 64, 128]),
+        "max_prefill_tokens": draw.choice([16, 64, 256]),
+        "schedule_policy": draw.choice(["fifo", "fifo", "lpm"]),
+        "clip_max_new_tokens": draw.choice([4, 16, 4096]),
+        "schedule_conservativeness": draw.choice([0.1, 0.3, 1.0]),
+    }
+
+
+def _transfer(draw: random.Random) -> dict[str, Any]:
+    return {
+        "kv_transfer_bytes_per_token": 1_000_000,
+        "kv_transfer_bandwidth": draw.choice([0.5, 1.0, 4.0]),
+        "kv_transfer_timing_mode": draw.choice(["full_prompt", "destination_missing"]),
+    }
+
+
+def _topology(draw: random.Random, disaggregated: bool) -> dict[str, Any]:
+    roles = ("prefill", "decode") if disaggregated else ("workers",)
+    pools = {role: {"initial_workers": draw.randint(1, 3)} for role in roles}
+    return {"kind": "disaggregated" if disaggregated else "aggregated", **pools}
+
+
+def _engine(draw: random.Random, rank: dict[str, Any], disaggregated: bool) -> dict[str, Any]:
+    dp_size = 2 if not disaggregated and draw.random() < 0.2 else 1
+    role = {"dp_size": dp_size, "tensor_parallel_size": 1, "rank": rank}
+    if not disaggregated:
+        return role
+    decode = {**rank, "worker_type": "decode", "enable_prefix_caching": draw.random() < 0.5}
+    prefill = {**rank, "worker_type": "prefill"}
+    return {**role, "prefill": {**role, "rank": prefill}, "decode": {**role, "rank": decode}}
+
+
+def _rows(
+    draw: random.Random, rank: dict[str, Any], trace_block: int, spacious: bool
+) -> list[dict[str, Any]]:
+    """Prompts of up to 60 tokens; `spacious` leaves room for the longest output where the pool can."""
+    pool_tokens = rank["num_gpu_blocks"] * rank["block_size"]
+    longest = pool_tokens - (21 if spacious and pool_tokens > 40 else 0)
+    rows: list[dict[str, Any]] = []
+    now, fresh = 0.0, 1000
+    for _ in range(draw.randint(1, 14)):
+        length = draw.randint(1, max(2, min(longest, 60)))
+        blocks = -(-length // trace_block)
+        shared, family = draw.randint(0, blocks), 100 * draw.randint(0, 2)
+        ids = [family + k for k in range(shared)] + [fresh + k for k in range(blocks - shared)]
+        rows.append(
+            {
+                "timestamp": now,
+                "input_length": length,
+                "output_length": draw.choice(OUTPUTS),
+                "hash_ids": ids,
+            }
+        )
+        fresh += blocks
+        now += draw.choice(GAPS_MS)
+    return rows
