@@ -66,6 +66,13 @@ def test_duplicates_share_one_replay_and_do_not_use_up_the_round():
     assert result.branches[0].stop is Stop.BUDGET
 
 
+def test_results_meet_their_suggestions_across_duplicates():
+    order = (256, 256, 512, 256, 768, 512)
+    result, sampler = run([[suggest(n) for n in order]], candidates_per_round=6)
+    assert sampler.told == [(n, {"objective": float(n)}) for n in order]
+    assert len(result.outcomes) == 3
+
+
 def test_a_later_round_reuses_an_earlier_measurement():
     evaluator = SeqsEvaluator()
     asks = [[suggest(n) for n in (256, 512, 768)], [suggest(256), suggest(1024)], [suggest(1)], [suggest(2)]]

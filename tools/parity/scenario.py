@@ -112,13 +112,18 @@ def measure(payload: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
 
 
 def plan_counts(payload: dict[str, Any]) -> dict[str, int] | None:
-    """Passes and planner calls of the replay, None for a runtime that does not tell."""
+    """Passes and planner calls, of a run of its own; None for a runtime that does not tell."""
     try:
-        from aisimulate.replay.execute import run_outcome  # noqa: PLC0415 - ours only
+        from aisimulate.config.payload import parse_payload  # noqa: PLC0415 - ours only
+        from aisimulate.replay.build import build_replay  # noqa: PLC0415 - ours only
     except ImportError:
         return None
-    outcome = run_outcome(payload)
-    return {"passes": outcome.passes, "plans": outcome.plans}
+    replay = build_replay(parse_payload(payload))
+    replay.fleet.run()
+    return {
+        "passes": sum(worker.passes for worker in replay.workers),
+        "plans": sum(worker.plans for worker in replay.workers),
+    }
 
 
 def digest(report: dict[str, Any]) -> str:

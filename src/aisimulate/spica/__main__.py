@@ -1,7 +1,7 @@
 """`python -m aisimulate.spica --config FILE`: the search with plain lines on stdout."""
 
-from aisimulate.cli.spica import main
-
-# Spawned workers import this module again, under another name.
+# Spawned workers load this module again under another name; they need none of the command line.
 if __name__ == "__main__":
+    from aisimulate.cli.spica import main
+
     raise SystemExit(main(prog="spica", default_format="lines"))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import TimingError
 from aisimulate.core.units import NS_PER_S, duration_ns, scaled_ns
+from aisimulate.timing.ramps import expand_ramps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,15 +142,18 @@ class PolynomialTimer:
         """Durations of the passes of many runs, concatenated."""
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
 
-        durations = array(self._table.typecode)
-        for batch, context_tokens, count in zip(
-            batches.tolist(), contexts.tolist(), passes.tolist(), strict=True
-        ):
-            rising = self._rising(batch, context_tokens, count)
-            durations += self._passes(context_tokens, batch, rising)
-            if rising < count:
-                durations.extend([self._full_ns] * (count - rising))
-        return np.array(durations).astype(np.int64)
+        tokens = expand_ramps(contexts, batches, passes)
+        highest = int(tokens.max(initial=0))
+        if highest >= len(self._table):
+            self._grow(min(highest + 1, self._total_tokens))
+        table = np.frombuffer(self._table, dtype=self._table.typecode)
+        if highest < self._total_tokens:
+            return table[tokens].astype(np.int64)
+        full = tokens >= self._total_tokens
+        tokens[full] = 0
+        durations = table[tokens].astype(np.int64) if len(table) else np.zeros_like(tokens)
+        durations[full] = self._full_ns
+        return durations
 
     def _level_until(self, count: int, most: int, total: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` where the pool is full and every pass lasts the same."""

@@ -1,0 +1,72 @@
+# Needs Python 3.11-3.13, pip and make; everything else is installed into .venv.
+#   make demo     run the main job on a shipped example
+#   make test     run every check
+#   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
+#   make parity   compare results with the peer: PEER=path/to/python
+#   make clean    remove .venv and caches
+# PYTHON=python3.12 chooses the interpreter of a new .venv.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test format bench parity clean
+
+RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
+	"$$name" -c "$(RIGHT_VERSION)" 2>/dev/null && echo "$$name" && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := examples/aisimulate/spica/configs/quickstart.yaml
+CODE := src tests tools
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(VENV)/runtime.stamp
+	@$(BIN)/aisimulate spica --config $(DEMO)
+
+test: $(VENV)/dev.stamp
+	@$(BIN)/ruff format --check --quiet $(CODE) || { echo "run 'make format'"; exit 1; }
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/python tools/check_limits.py $(CODE)
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pytest -n 2
+
+format: $(VENV)/dev.stamp
+	@$(BIN)/ruff check --quiet --fix $(CODE)
+	@$(BIN)/ruff format --quiet $(CODE)
+
+bench: $(VENV)/runtime.stamp
+	@$(BIN)/python -m tools.bench $(if $(PEER),--peer $(PEER)) $(if $(PEER_AIC),--peer-aic $(PEER_AIC)) \
+		$(if $(TRACE_DIR),--trace-dir $(TRACE_DIR)) $(BENCH_ARGS)
+
+parity: $(VENV)/runtime.stamp
+	@test -n "$(PEER)" || { echo "usage: make parity PEER=path/to/python (see tools/parity/README.md)"; exit 2; }
+	@$(BIN)/python -m tools.parity --peer $(PEER) $(PARITY_ARGS)
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps tell an up-to-date environment from a missing one; the developers' one contains the other.
+$(VENV)/runtime.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(call install,.)
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(call install,.[dev])
+	@touch $(VENV)/runtime.stamp $@
+
+# Some distributions ship Python without ensurepip: then their own pip fills the environment.
+$(VENV)/pyvenv.cfg:
+	@test -n "$(PYTHON)" || { echo "no Python 3.11, 3.12 or 3.13 found; set PYTHON=path/to/python"; exit 1; }
+	@"$(PYTHON)" -c "$(RIGHT_VERSION)" || { echo "$(PYTHON) is not Python 3.11, 3.12 or 3.13"; exit 1; }
+	@echo "creating $(VENV) (once)"
+	@"$(PYTHON)" -m venv $(VENV) >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear --without-pip $(VENV)
+
+define install
+	@echo "installing $(1) into $(VENV) (once, a few minutes)"
+	@if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/python -m pip"; \
+		else pip="$(PYTHON) -m pip --python $(BIN)/python"; fi; \
+	$$pip install --quiet --disable-pip-version-check --editable '$(1)'
+endef

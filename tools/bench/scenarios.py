@@ -1,0 +1,72 @@
+"""What the benchmark runs, and the bounds that every change has to keep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIOS = ROOT / "tools" / "parity" / "scenarios"
+SHIPPED_TRACES = ROOT / "examples" / "aisimulate" / "spica" / "traces"
+SHIPPED_CUT = "mooncake_conversation_1000.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Upper bounds; None where nothing is promised.
+
+    `ratio` and `warm_ratio`: our user CPU over the peer's, in a fresh process and for a second replay in
+    the same process. `rss_mb`: our peak memory. `plans`: our planner calls, which may grow by 3 %.
+    """
+
+    ratio: float | None = None
+    warm_ratio: float | None = None
+    rss_mb: float | None = None
+    plans: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One scenario. `cut`: on the shipped first 1,000 requests of its trace instead of the whole trace."""
+
+    name: str
+    source: str
+    bounds: Bounds = Bounds()
+    cut: bool = False
+    warm: bool = False
+
+    def scenario(self) -> dict[str, Any]:
+        """Read the scenario that `tools/parity/scenario.py` understands."""
+        scenario: dict[str, Any] = json.loads((SCENARIOS / f"{self.source}.json").read_text())
+        if self.cut:
+            scenario["workload"]["path"] = SHIPPED_CUT
+        return scenario
+
+    @property
+    def uses_measured_timing(self) -> bool:
+        """Whether passes are timed by AI Configurator's data."""
+        return bool(self.scenario()["engine"]["timing_model"]["type"] == "external")
+
+    def missing_trace(self, traces: Path | None) -> str | None:
+        """Name the trace file that this scenario needs and `traces` does not hold."""
+        path = self.scenario()["workload"].get("path")
+        if path is None or self.cut:
+            return None
+        return None if traces and (traces / path).is_file() else str(path)
+
+
+BENCHMARKS = (
+    Benchmark("01_conv1000_rr_8w", "01_conv_rr_8w", cut=True),
+    Benchmark("01_conv_rr_8w", "01_conv_rr_8w", Bounds(ratio=0.09, rss_mb=120.0, plans=37_234)),
+    Benchmark("05_1k1k_c4096_w8", "05_1k1k_c4096_w8", Bounds(ratio=0.025, plans=6_128)),
+    Benchmark("11s_glm_24k_c11940_w6", "11s_glm_24k_c11940_w6", Bounds(ratio=0.02)),
+    Benchmark("20_aic_qwen32b_tp4_conv1000_w8", "20_aic_qwen32b_tp4_conv_w8", cut=True, warm=True),
+    Benchmark(
+        "20_aic_qwen32b_tp4_conv_w8",
+        "20_aic_qwen32b_tp4_conv_w8",
+        Bounds(ratio=0.15, warm_ratio=0.05),
+        warm=True,
+    ),
+)
