@@ -65,7 +65,7 @@ $(VENV)/pyvenv.cfg:
 	@"$(PYTHON)" -m venv $(VENV) >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear --without-pip $(VENV)
 
 define install
-	@echo "installing $(1) into $(VENV) (once, a few minutes)"
+	@echo "installing $(1) into $(VENV) (once)"
 	@if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/python -m pip"; \
 		else pip="$(PYTHON) -m pip --python $(BIN)/python"; fi; \
 	$$pip install --quiet --disable-pip-version-check --editable '$(1)'

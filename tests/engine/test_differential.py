@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from aisimulate.replay.execute import execute
 from oracle.fleet import replay
 from oracle.records import oracle_records, report_records
-from oracle.strategies import Scenario, scenarios
+from oracle.strategies import Scenario, echo_scenarios, scenarios
 from oracle.summary import summary
 
 from .test_oracle_examples import EXAMPLES, payload_of
@@ -34,17 +34,32 @@ def assert_same(payload: dict) -> None:
     assert {key: report[key] for key in figures} == pytest.approx(figures, rel=1e-9, abs=1e-6)
 
 
-@settings(
-    max_examples=FUZZ or 300,
-    derandomize=not FUZZ,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-@given(scenarios())
-def test_equals_the_oracle(scenario: Scenario) -> None:
+def budget(examples: int) -> settings:
+    """How many instances to try: always the same ones, or fresh ones when fuzzing."""
+    return settings(
+        max_examples=FUZZ or examples,
+        derandomize=not FUZZ,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def check(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert_same(scenario.materialise(Path(folder)))
+
+
+@budget(300)
+@given(scenarios())
+def test_equals_the_oracle(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(100)
+@given(echo_scenarios())
+def test_equals_the_oracle_where_outputs_are_prompts(scenario: Scenario) -> None:
+    check(scenario)
 
 
 @pytest.mark.parametrize("case", EXAMPLES, ids=lambda case: case["name"][:3])

@@ -22,7 +22,8 @@ class Request:
     output: list[Token]
     isl: int = 0
     scheduler: int = 0  # flat (worker, rank) index
-    computed: int = 0
+    computed: int = 0  # tokens
+    most_computed: int = 0  # tokens, preemptions not taken off
     blocks: list[Block] = field(default_factory=list)
     preempted: bool = False
     admissions: list[tuple[int, int]] = field(default_factory=list)  # (instant, reused tokens)

@@ -121,6 +121,7 @@ class RankScheduler:
         work.budget -= after - before
         work.computed[request] = (before, after)
         request.computed = after
+        request.most_computed = max(request.most_computed, after)
         self._cache_completed(request, before, after)
         return Step.SCHEDULED
 
@@ -155,35 +156,46 @@ class RankScheduler:
     def _admit_waiting(self, work: Pass) -> None:
         while self.waiting and not work.preempted_any and len(self.running) < self.max_num_seqs:
             head = self.waiting[0]
-            hits = self._lookup(head)
+            hits = self._hits(head)
             reason = self._impossible(head, hits)
             if reason:
                 work.rejected.append((self.waiting.pop(0), reason))
                 continue
-            if not self._fits(head, hits) or self._schedule(head, hits, work) is not Step.SCHEDULED:
+            pinned = hits[: self._most_cached(head)]
+            if not self._fits(head, hits) or self._schedule(head, pinned, work) is not Step.SCHEDULED:
                 break
-            self.running.append(self.waiting.pop(0))
-            head.admissions.append((work.now_ns, len(hits) * self.block_size))
+            self.waiting.remove(head)
+            self.running.append(head)
+            head.admissions.append((work.now_ns, len(pinned) * self.block_size))
             before, after = work.computed[head]
             if before == after and work.budget == 0:
                 break
 
-    def _lookup(self, request: Request) -> list[Block]:
+    def _hits(self, request: Request) -> list[Block]:
+        """Resident blocks of the leading part of the known sequence."""
         if not self.caching:
             return []
-        hits = self.pool.lookup(self.identities.of(request.tokens, self.block_size))
-        if self._remaining_output(request) > 0:
-            # Something must be computed to sample from: a full hit gives up its last block.
-            hits = hits[: (request.length - 1) // self.block_size]
-        return hits
+        # A generated block has an identity only once it was computed, a prompt block from the start.
+        known = request.tokens[: max(request.isl, request.most_computed)]
+        return self.pool.lookup(self.identities.of(known, self.block_size))
+
+    def _most_cached(self, request: Request) -> int:
+        """Blocks that may be taken from the cache: something must be computed to sample a token from."""
+        known = request.length - (self._remaining_output(request) > 0)
+        return known // self.block_size
 
     def _blocks_needed(self, request: Request) -> int:
         return -(-request.length // self.block_size)
 
     def _fits(self, request: Request, hits: list[Block]) -> bool:
-        """Whether the whole known sequence has room, even if only a chunk of it will run now."""
+        """Whether the whole known sequence has room, even if only a chunk of it will run now.
+
+        The referenced hits are counted before the last-block rule cuts them. With several copies of a block
+        that can promise too much: then a running request is preempted for the head, as in the reference.
+        """
         referenced = sum(block.references > 0 for block in hits)
-        return self._blocks_needed(request) - referenced <= self.num_gpu_blocks - self.pool.active
+        needed = self._blocks_needed(request) - min(referenced, self._most_cached(request))
+        return needed <= self.num_gpu_blocks - self.pool.active
 
     def _impossible(self, request: Request, hits: list[Block]) -> str | None:
         """Why the request can never run, None when it can or may yet."""
@@ -196,7 +208,8 @@ class RankScheduler:
         # Nothing is running, so nothing will ever change for the head: waiting on would be for ever.
         if not self._fits(request, hits):
             return "sequence_exceeds_kv_capacity"
-        if not self.chunking and request.isl - len(hits) * self.block_size > self.budget:
+        cached = min(len(hits), self._most_cached(request)) * self.block_size
+        if not self.chunking and request.isl - cached > self.budget:
             return "prompt_exceeds_token_budget"
         return None
 

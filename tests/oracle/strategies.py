@@ -189,3 +189,42 @@ def scenarios(draw: st.DrawFn, trace_format: str = "mooncake", planned: bool = T
     if draw(st.integers(0, 5)) == 5:
         spec["max_sim_time_ms"] = draw(st.sampled_from([0.0, 10.0, 22.0, 60.0, 150.0]))
     return Scenario({"spec": spec, "traffic": traffic}, rows)
+
+
+@st.composite
+def echo_scenarios(draw: st.DrawFn) -> Scenario:
+    """Planned outputs that spell what other requests have in their prompts, in a pool that is too small.
+
+    While one request generates, a longer prompt waiting at the head finds more and more of itself cached.
+    """
+    rank = draw(ranks()) | {
+        "enable_prefix_caching": True,
+        "num_gpu_blocks": draw(st.sampled_from([6, 8, 12])),
+    }
+    block = rank["block_size"]
+    longest = min(rank["num_gpu_blocks"], 40 // block)
+    # The first row makes content id k the token k: ids are numbered by first appearance.
+    rows: list[dict[str, Any]] = [_echo_row(0.0, longest, block, 1)]
+    for _ in range(draw(st.integers(1, 6))):
+        blocks, output = draw(st.integers(1, longest)), draw(st.sampled_from([1, 3, 8, 13, 20]))
+        rows.append(_echo_row(rows[-1]["timestamp"] + draw(st.sampled_from(GAPS_MS)), blocks, block, output))
+    spec: dict[str, Any] = {
+        "version": 1,
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+        "engine": {"dp_size": draw(st.sampled_from([1, 1, 2])), "tensor_parallel_size": 1, "rank": rank},
+        "record_per_request": True,
+        "requests": [],
+    }
+    traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
+    return Scenario({"spec": spec, "traffic": traffic}, rows)
+
+
+def _echo_row(now_ms: float, blocks: int, block: int, output: int) -> dict[str, Any]:
+    """A prompt of content blocks 0, 1, .. that plans to go on with the next ones."""
+    return {
+        "timestamp": now_ms,
+        "input_length": blocks * block,
+        "output_length": output,
+        "hash_ids": list(range(blocks)),
+        "output_token_ids": [blocks + position // block for position in range(output)],
+    }

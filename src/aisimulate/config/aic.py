@@ -67,6 +67,11 @@ class AicConfig(StrictModel):
         names = [name for backend, (_, name, _) in _FRACTIONS.items() if backend != self.backend]
         return tuple(name for name in names if getattr(self, name) is not None)
 
+    @property
+    def fraction_name(self) -> str:
+        """The memory fraction that the (known) backend uses."""
+        return _FRACTIONS[self.backend][1]
+
     def check(self) -> None:
         """Apply every rule that needs no engine; raise `InputError` (spec 02 section 1.4)."""
         for name in ("model", "system"):

@@ -10,7 +10,7 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.inert import unused_settings
 from aisimulate.config.json_text import read_json
 from aisimulate.config.messages import label, parse_model, show
-from aisimulate.config.spec import ReplaySpec
+from aisimulate.config.spec import ReplayRequest, ReplaySpec
 from aisimulate.config.traffic import RuntimeTraffic
 from aisimulate.core.errors import InputError, nearest
 
@@ -111,3 +111,8 @@ def _unknown(document: Mapping[str, Any], raw_spec: Mapping[str, Any]) -> Iterat
     for key in raw_spec:
         if key not in legal:
             yield f"spec.{label(str(key))}: unknown field, ignored{nearest(str(key), legal)}"
+    legal = tuple(ReplayRequest.model_fields)
+    for key in dict.fromkeys(key for request in raw_spec.get("requests") or () for key in request):
+        if key not in legal:
+            hint = nearest(str(key), legal)
+            yield f"spec.requests[].{label(str(key))}: unknown field, ignored{hint}"

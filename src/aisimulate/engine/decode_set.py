@@ -30,7 +30,6 @@ class DecodeSet:
         "_buckets",
         "_finishes",
         "_openers",
-        "_order",
         "_reordered",
         "_residues",
         "context_tokens",
@@ -51,13 +50,10 @@ class DecodeSet:
         self._openers: list[dict[Sequence, None]] = [{} for _ in range(block_size)]
         self._buckets: dict[int, dict[Sequence, None]] = {}
         self._finishes: list[int] = []
-        self._order = 0
         self._reordered = False
 
     def add(self, sequence: Sequence) -> None:
         """Append a sequence that just emitted a token (its `tokens` counts it) to the running order."""
-        self._order += 1
-        sequence.order = self._order
         sequence.joined = self.passes
         sequence.base = sequence.tokens - self.passes
         self.members[sequence] = None
@@ -89,7 +85,8 @@ class DecodeSet:
         self._residues[residue] += 1
         self._residues[residue + size] += 1
         self._openers[residue][sequence] = None
-        self.opening = self._residues[(self.passes - 1) % size]
+        if residue == (self.passes - 1) % size:
+            self.opening += 1
         finish = sequence.end_tokens - sequence.base
         bucket = self._buckets.get(finish)
         if bucket is None:
@@ -105,7 +102,8 @@ class DecodeSet:
         self._residues[residue] -= 1
         self._residues[residue + size] -= 1
         del self._openers[residue][sequence]
-        self.opening = self._residues[(self.passes - 1) % size]
+        if residue == (self.passes - 1) % size:
+            self.opening -= 1
 
     def next_finish(self) -> int:
         """Pass count at which the next member finishes; the set is not empty."""

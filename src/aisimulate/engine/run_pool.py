@@ -103,6 +103,17 @@ class RunPool:
             used += node.len
         return blocks, min(held, blocks), node, used
 
+    def unheld(self, match: Match) -> int:
+        """Count the blocks of a match that nobody holds: a pin takes them out of what can be allocated."""
+        _, _, node, used = match
+        blocks = 0
+        while node.parent is not None:
+            if node.ref == 0:
+                blocks += used
+            node = node.parent
+            used = node.len
+        return blocks
+
     def pin(self, sequence: Sequence, match: Match) -> None:
         """Let `sequence` hold the matched blocks."""
         _, _, node, used = match
@@ -178,8 +189,7 @@ class RunPool:
             location.shadows[key].remove(node)
             return
         parent = node.parent
-        if parent is None or parent.children.get(key) is not node:
-            return
+        assert parent is not None
         heirs = parent.shadows.get(key) if parent.shadows else None
         if not heirs:
             del parent.children[key]
@@ -190,6 +200,9 @@ class RunPool:
         heir.children, heir.shadows = node.children, node.shadows
         for child in heir.children.values():
             child.parent = heir
+        for copies in (heir.shadows or {}).values():
+            for copy in copies:
+                copy.parent = copy.location = heir
 
     def extend(self, sequence: Sequence, start: int, end: int) -> None:
         """Cache the blocks [start, end) that `sequence` just computed, behind the node it holds."""
@@ -200,72 +213,27 @@ class RunPool:
             node.ids = keys
             node.len += end - start
             return
-        key = keys[start // self.stride]
-        if key not in node.children:
-            child = Node(start, end - start, keys, node, 1)
-            node.children[key] = child
-        else:
-            child = self._shadow(node, key, start, keys)
-            # Only planned outputs can repeat more than one block: the rest stays private.
-            sequence.tail_start = min(sequence.tail_start, start + 1)
-        sequence.node = child
+        while start < end:
+            location = self._identity(node)
+            key = keys[start // self.stride]
+            if key in location.children:
+                child = self._shadow(location, key, start, keys)
+            else:
+                child = location.children[key] = Node(start, end - start, keys, location, 1)
+            if location is not node:  # not held by this sequence, so releases must not pass through it
+                sequence.segments.append((node, sequence.segment_start))
+                sequence.segment_start = start
+            sequence.node = node = child
+            start += child.len
 
     def _shadow(self, location: Node, key: int, start: int, keys: list[int]) -> Node:
+        """Make a second copy of a block that is cached behind `location` already."""
         shadow = Node(start, 1, keys, location, 1)
         shadow.location = location
         if location.shadows is None:
             location.shadows = {}
         location.shadows.setdefault(key, []).append(shadow)
         return shadow
-
-    # Release --------------------------------------------------------------------------------------------
-
-    def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
-        """Give back everything a sequence holds, deepest block first.
-
-        `computed_tokens`: tokens whose KV exists; the last block may be partial and is freed at once.
-        """
-        full, rest = divmod(computed_tokens, self.block_size)
-        self.free += rest > 0
-        tail = full - sequence.tail_start
-        if tail > 0:
-            if not cached:
-                self.free += tail
-            elif sequence.planned:
-                self._publish_tail(sequence, full)
-            else:
-                sequence.len = tail
-                self._order.append(sequence)
-                self._live += 1
-                self.inactive += tail
-        node = sequence.node
-        sequence.node = None
-        while node is not None and node.parent is not None:
-            node.ref -= 1
-            if node.ref == 0:
-                self._retire(node)
-            node = node.parent
-        if len(self._order) > 2 * self._live + _COMPACT_SLACK:
-            self._compact()
-
-    def _retire(self, entry: Node | Sequence) -> None:
-        self._order.append(entry)
-        self._live += 1
-        self.inactive += entry.len
-
-    def _publish_tail(self, sequence: Sequence, full: int) -> None:
-        """Put generated blocks in the tree that others may ask for: planned ones, a session's history."""
-        keys = sequence.keys
-        assert keys is not None
-        start = sequence.tail_start
-        parent = self._identity(sequence.node or self.root)
-        node = Node(start, full - start, keys, parent, 0)
-        key = keys[start // self.stride]
-        if key in parent.children:
-            node.parent = None  # the content is cached already: an extra copy that only takes room
-        else:
-            parent.children[key] = node
-        self._retire(node)
 
     def _identity(self, node: Node) -> Node:
         """Return the visible node that ends where `node` ends (itself unless it is a shadow)."""
@@ -287,6 +255,52 @@ class RunPool:
             if self._order[index] is entry:
                 return index
         raise AssertionError("an unheld node has an entry in the eviction order")
+
+    # Release --------------------------------------------------------------------------------------------
+
+    def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
+        """Give back everything a sequence holds, deepest block first.
+
+        `computed_tokens`: tokens whose KV exists; the last block may be partial and is freed at once.
+        """
+        full, rest = divmod(computed_tokens, self.block_size)
+        self.free += rest > 0
+        tail = full - sequence.tail_start
+        if tail > 0:
+            if not cached:
+                self.free += tail
+            elif sequence.planned:
+                self.extend(sequence, sequence.tail_start, full)
+            else:
+                sequence.len = tail
+                self._order.append(sequence)
+                self._live += 1
+                self.inactive += tail
+        if sequence.node is not None:
+            self._let_go(sequence)
+        if len(self._order) > 2 * self._live + _COMPACT_SLACK:
+            self._compact()
+
+    def _let_go(self, sequence: Sequence) -> None:
+        """Drop the nodes a sequence holds, segment by segment from the deep end."""
+        node, first = sequence.node, sequence.segment_start
+        segments = sequence.segments
+        while True:
+            while node is not None and node.parent is not None and node.start >= first:
+                node.ref -= 1
+                if node.ref == 0:
+                    self._retire(node)
+                node = node.parent
+            if not segments:
+                break
+            node, first = segments.pop()
+        sequence.node = None
+        sequence.segment_start = 0
+
+    def _retire(self, entry: Node | Sequence) -> None:
+        self._order.append(entry)
+        self._live += 1
+        self.inactive += entry.len
 
     def _compact(self) -> None:
         """Drop void entries from the eviction order."""

@@ -13,20 +13,16 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from aisimulate.engine import stepwise
+from aisimulate.engine.admission import PROMPT_OVER_CAPACITY, PROMPT_OVER_MODEL_LEN, admit_waiting
 from aisimulate.engine.decode_set import DecodeSet
 from aisimulate.engine.run_pool import RunPool
 from aisimulate.engine.sequence import COMPLETED, REJECTED, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.params import RankParams
-    from aisimulate.engine.run_pool import Match
-
-# Why a request was rejected.
-PROMPT_OVER_MODEL_LEN = "prompt_exceeds_max_model_len"
-PROMPT_OVER_CAPACITY = "prompt_exceeds_kv_capacity"
-PROMPT_OVER_BUDGET = "prompt_exceeds_token_budget"
-SEQUENCE_OVER_CAPACITY = "sequence_exceeds_kv_capacity"
 
 
 class RankScheduler:
@@ -40,27 +36,29 @@ class RankScheduler:
     """
 
     __slots__ = (
-        "_budget",
         "_chunk_count",
         "_chunk_ends",
         "_chunk_starts",
-        "_done",
-        "_eventful",
         "_fifo",
-        "_joining",
         "_longest_prompt",
-        "_rejected",
         "_start_ns",
+        "budget",
         "decoders",
+        "done",
+        "entered",
+        "eventful",
         "fresh",
         "gap_weight",
         "held_back",
+        "joining",
         "params",
         "partial",
         "pass_ns",
+        "planned",
         "plans",
         "pool",
         "preempted",
+        "rejected",
         "run_batch",
         "run_context",
         "singles",
@@ -78,7 +76,9 @@ class RankScheduler:
         self.waiting: deque[Sequence] = deque()
         self.partial: Sequence | None = None
         self.stalled: dict[Sequence, None] = {}  # decoders that missed the last pass
+        self.planned: dict[Sequence, None] = {}  # decoders whose output others may ask for
         self.plans = 0
+        self.entered = 0  # admissions so far: the running order
         # Gaps only one sequence saw, and (sequence, from, to) pass intervals of preempted decoders.
         self.singles: list[tuple[int, Sequence]] = []
         self.spans: list[tuple[Sequence, int, int]] = []
@@ -86,13 +86,13 @@ class RankScheduler:
         # The pass in flight: decoders that do not take part, sequences that emit their first token since
         # admission, zero-output requests that end, rejected ones.
         self.held_back: list[Sequence] = []
-        self._joining: list[Sequence] = []
-        self._done: list[Sequence] = []
-        self._rejected: list[Sequence] = []
-        self._eventful = self.preempted = False
+        self.joining: list[Sequence] = []
+        self.done: list[Sequence] = []
+        self.rejected: list[Sequence] = []
+        self.eventful = self.preempted = False
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
-        self._start_ns = self._budget = 0
+        self._start_ns = self.budget = 0
         self._fifo = params.preemption_mode == "fifo"
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
@@ -100,17 +100,20 @@ class RankScheduler:
 
     def _clear(self) -> None:
         """Forget what the last pass did besides plain decoding."""
-        self._eventful = self.preempted = False
-        self.held_back, self._joining, self._done, self._rejected = [], [], [], []
+        self.eventful = self.preempted = False
+        self.held_back, self.joining, self.done, self.rejected = [], [], [], []
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
 
     # Queue --------------------------------------------------------------------------------------------
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
+        if not self.params.enable_prefix_caching:
+            sequence.keys = None
+            sequence.planned = False
         if sequence.keys is not None:
             self.pool.stride = sequence.stride
-            sequence.tail_start = self._shared_blocks(sequence)
+            sequence.tail_start = self.shared_blocks(sequence)
         limit = self.params.max_model_len
         if limit is not None and sequence.end_tokens > limit:
             sequence.end_tokens = max(sequence.input_tokens, limit)
@@ -118,9 +121,9 @@ class RankScheduler:
             sequence.reason = self._impossible(sequence)
         self.waiting.append(sequence)
 
-    def _shared_blocks(self, sequence: Sequence) -> int:
+    def shared_blocks(self, sequence: Sequence) -> int:
         """Count the prompt's full blocks that other requests may hit."""
-        if sequence.keys is None or not self.params.enable_prefix_caching:
+        if sequence.keys is None:
             return 0
         return sequence.input_tokens // self.params.block_size
 
@@ -156,33 +159,35 @@ class RankScheduler:
         self.plans += 1
         self._start_ns = now_ns
         self.run_batch = self.run_context = 0
-        if self._eventful:
+        if self.eventful:
             self._clear()
         decoders, pool = self.decoders, self.pool
-        self._budget = self.params.max_num_batched_tokens - decoders.count
+        self.budget = self.params.max_num_batched_tokens - decoders.count
         opening = decoders.opening
-        if self._budget < 0 or (self._fifo and self._lacks_room(opening)):
-            self._eventful = True
-            self._budget = stepwise.schedule_running(self, now_ns)
+        if self.budget < 0 or (self._fifo and self._lacks_room(opening)):
+            self.eventful = True
+            self.budget = stepwise.schedule_running(self, now_ns)
         else:
             if opening > pool.free + pool.inactive:
                 self._open_blocks_preempting(now_ns)
             elif opening:
                 pool.take(opening)
+            if self.planned:
+                self.publish(self.planned, 1)
             if self.partial is not None:
                 self._continue_partial(self.partial)
         if self.waiting and not self.preempted:
-            self._admit(now_ns)
-        if self._eventful or self.stalled or not decoders.count:
+            admit_waiting(self, now_ns)
+        if self.eventful or self.stalled or not decoders.count:
             self._price()
             return 1
         return self._plan_run(opening)
 
     def _lacks_room(self, opening: int) -> bool:
         """Whether the running sequences need more blocks in this pass than can be allocated."""
-        if (sequence := self.partial) is not None and self._budget > 0:
+        if (sequence := self.partial) is not None and self.budget > 0:
             start = sequence.computed
-            opening += self.chunk_blocks(start, start + min(sequence.tokens - start, self._budget))
+            opening += self.chunk_blocks(start, start + min(sequence.tokens - start, self.budget))
         return opening > self.pool.free + self.pool.inactive
 
     def _open_blocks_preempting(self, now_ns: int) -> None:
@@ -200,7 +205,7 @@ class RankScheduler:
                     self.preempt_partial()
                 else:
                     self.preempt_decoder(next(reversed(members)), now_ns)
-        self._budget = self.params.max_num_batched_tokens - self.decoders.count
+        self.budget = self.params.max_num_batched_tokens - self.decoders.count
 
     def preempt_decoder(self, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:
         """Send a decoder back to the head of the queue; its blocks stay cached until needed."""
@@ -210,6 +215,7 @@ class RankScheduler:
             self.spans.append((sequence, sequence.joined, self.decoders.passes))
             sequence.last_token_ns = now_ns
         self.decoders.remove(sequence)
+        self.planned.pop(sequence, None)
         self._requeue(sequence, sequence.tokens if scheduled else sequence.tokens - 1)
 
     def preempt_partial(self) -> None:
@@ -219,20 +225,55 @@ class RankScheduler:
         self.partial = None
         self._requeue(sequence, sequence.computed)
 
+    def preempt_for_head(self, now_ns: int) -> None:
+        """Preempt the last (fifo: first) of the running order, scheduled in this pass as it may be."""
+        running = [*self.decoders.members, *self.joining, *self.done]
+        if self.partial is not None:
+            running.append(self.partial)
+        victim = (min if self._fifo else max)(running, key=_running_order)
+        if victim in self.decoders.members:
+            scheduled = victim not in self.held_back
+            if not scheduled:
+                self.held_back.remove(victim)
+            self.budget += scheduled
+            self.preempt_decoder(victim, now_ns, scheduled)
+        else:
+            self._unschedule(victim)
+            self._requeue(victim, victim.computed)
+
+    def _unschedule(self, sequence: Sequence) -> None:
+        """Take back the chunk of a sequence from the pass being planned."""
+        start, end, prompt = sequence.chunk_start, sequence.computed, sequence.input_tokens
+        self.budget += end - start
+        if end > start and start < prompt:
+            self._chunk_count -= 1
+            self._chunk_starts -= start
+            self._chunk_ends -= min(end, prompt)
+        if sequence is self.partial:
+            self.partial = None
+        elif sequence in self.done:
+            self.done.remove(sequence)
+        else:
+            self.joining.remove(sequence)
+            if _needs_decode(sequence):
+                self.run_context -= sequence.tokens
+                self.run_batch -= 1
+
     def _requeue(self, sequence: Sequence, computed_tokens: int) -> None:
-        self._eventful = self.preempted = True
+        self.eventful = self.preempted = True
         self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
         sequence.computed = 0
+        sequence.most_computed = max(sequence.most_computed, computed_tokens)
         self.waiting.appendleft(sequence)
 
     def _continue_partial(self, sequence: Sequence) -> None:
         """Compute the next chunk of the unfinished prefill; without blocks it preempts itself."""
-        if self._budget <= 0:
+        if self.budget <= 0:
             return
         start = sequence.computed
         end = sequence.tokens
-        if end - start > self._budget:
-            end = start + self._budget
+        if end - start > self.budget:
+            end = start + self.budget
         blocks = self.chunk_blocks(start, end)
         if blocks > self.pool.free + self.pool.inactive:
             self.preempt_partial()
@@ -249,15 +290,18 @@ class RankScheduler:
         """Book a chunk whose blocks are taken: cache full prompt blocks, budget, prefill group, outcome."""
         size = self.params.block_size
         shared = sequence.tail_start
-        if shared:
+        if shared or sequence.planned:
             first, last = start // size, end // size
-            if last > shared:
+            if sequence.planned:
+                sequence.tail_start = last
+            elif last > shared:
                 last = shared
             if last > first:
                 self.pool.extend(sequence, first, last)
         sequence.computed = end
-        self._eventful = True
-        self._budget -= end - start
+        sequence.chunk_start = start
+        self.eventful = True
+        self.budget -= end - start
         prompt = sequence.input_tokens
         if end > start and start < prompt:
             self._chunk_count += 1
@@ -269,87 +313,28 @@ class RankScheduler:
         if sequence is self.partial:
             self.partial = None
         if sequence.end_tokens == sequence.tokens:
-            self._done.append(sequence)
+            self.done.append(sequence)
         else:
-            self._joining.append(sequence)
-            # A first token is sampled by the prefill itself; other tokens need the decode forward.
-            if sequence.tokens > prompt or start >= prompt or end == start:
+            self.joining.append(sequence)
+            if _needs_decode(sequence):
                 self.run_context += sequence.tokens
                 self.run_batch += 1
 
-    # Admission --------------------------------------------------------------------------------------------
+    def publish(self, sequences: Iterable[Sequence], ahead: int) -> None:
+        """Cache the planned blocks that decoders completed, in the order of passes and of the running order.
 
-    def _admit(self, now_ns: int) -> None:
-        """Admit from the head of the queue, strictly first come first served."""
-        waiting = self.waiting
-        running = self.decoders.count + len(self._joining) + len(self._done)
-        running += self.partial is not None
-        while waiting and running < self.params.max_num_seqs:
-            sequence = waiting[0]
-            budget = self._budget
-            if sequence.reason is None:
-                if self._try_admit(sequence, now_ns):
-                    running += 1
-                    if budget == self._budget == 0:
-                        return
-                    continue
-                if running:
-                    return
-                sequence.reason = self._stuck_reason(sequence)
-            self._rejected.append(waiting.popleft())
-            self._eventful = True
-
-    def _stuck_reason(self, sequence: Sequence) -> str:
-        """Name what keeps the head out although nothing runs: it would wait for ever."""
-        if -(-sequence.tokens // self.params.block_size) > self.params.num_gpu_blocks:
-            return SEQUENCE_OVER_CAPACITY
-        return PROMPT_OVER_BUDGET
-
-    def _try_admit(self, sequence: Sequence, now_ns: int) -> bool:
-        """Admit the head if its known length fits and the budget gives it a token; else do nothing."""
-        pool = self.pool
-        size, tokens = self.params.block_size, sequence.tokens
-        match, tail = self._lookup(sequence)
-        hit, held, _, _ = match
-        if -(-tokens // size) - held > pool.free + pool.inactive:
-            return False
-        start = (hit + tail) * size
-        end = tokens
-        if end - start > self._budget:
-            end = start + self._budget
-            if end == start or self._refuses_chunks(sequence, start):
-                return False
-        if hit:
-            pool.pin(sequence, match)
-        if tail:
-            pool.pin_tail(sequence)
-        pool.take(-(-end // size) - hit - tail)
-        if sequence.admissions:
-            sequence.tail_start = max(self._shared_blocks(sequence), hit)
-        self.waiting.popleft()
-        sequence.admissions.append((now_ns, start))
-        self.schedule_chunk(sequence, start, end)
-        return True
-
-    def _refuses_chunks(self, sequence: Sequence, start: int) -> bool:
-        """Whether a prompt longer than the budget has to wait because it may not be cut."""
-        return not self.params.enable_chunked_prefill and sequence.input_tokens - start > self._budget
-
-    def _lookup(self, sequence: Sequence) -> tuple[Match, int]:
-        """Find the cached prefix of the head: shared blocks, then blocks left of its own private run."""
-        keys, pool, tokens = sequence.keys, self.pool, sequence.tokens
-        if keys is None:
-            return pool.miss, sequence.len
-        if not self.params.enable_prefix_caching:
-            return pool.miss, 0
-        size = self.params.block_size
-        shared = (tokens if sequence.planned else sequence.input_tokens) // size
-        match = pool.match(keys, shared)
-        tail = sequence.len if match[0] == shared else 0
-        if match[0] * size >= tokens < sequence.end_tokens and not tail:
-            # The last token must be computed to sample the next one.
-            match = pool.shorten(match, (tokens - 1) // size)
-        return match, tail
+        `ahead` is 1 when the pass being planned computes one more token of each sequence.
+        """
+        size, passes = self.params.block_size, self.decoders.passes
+        completed = [
+            ((block + 1) * size - sequence.base, sequence.order, block, sequence)
+            for sequence in sequences
+            for block in range(sequence.tail_start, (passes + sequence.base - 1 + ahead) // size)
+        ]
+        completed.sort(key=_completion_order)
+        for _, _, block, sequence in completed:
+            self.pool.extend(sequence, block, block + 1)
+            sequence.tail_start = block + 1
 
     # Price ----------------------------------------------------------------------------------------------
 
@@ -361,6 +346,8 @@ class RankScheduler:
         decoders, pool = self.decoders, self.pool
         self.run_batch = self.gap_weight = decoders.count
         self.run_context = decoders.context_tokens
+        if self.planned and self.waiting:
+            return 1  # what they generate may be in the prompt of the head, which then needs fewer blocks
         until_finish = decoders.next_finish() - decoders.passes
         return decoders.longest_within(until_finish, pool.free + pool.inactive + opening)
 
@@ -398,18 +385,21 @@ class RankScheduler:
             self._settle_stalled(end_ns)
         if self.fresh:
             self._settle_second_tokens(first_end_ns)
-        terminal = self._rejected[:]
+        if self.planned:
+            self.publish(self.planned, 0)
+        terminal = self.rejected[:]
         for sequence in terminal:
             sequence.status = REJECTED
             sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
             sequence.terminal_ns = end_ns
-        for sequence in self._done:
+        for sequence in self.done:
             terminal.append(self._complete(sequence, sequence.tokens, end_ns))
         if decoders.passes >= decoders.next_due:
             for sequence in decoders.pop_finished():
                 sequence.last_token_ns = end_ns
+                self.planned.pop(sequence, None)
                 terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
-        if self._joining:
+        if self.joining:
             self._emit_joining(end_ns, terminal)
         return terminal
 
@@ -440,7 +430,7 @@ class RankScheduler:
 
     def _emit_joining(self, end_ns: int, terminal: list[Sequence]) -> None:
         """Let the sequences whose prefill ended emit a token, then decode on or complete."""
-        for sequence in self._joining:
+        for sequence in self.joining:
             if sequence.first_token_ns is None:
                 sequence.first_token_ns = end_ns
                 self.fresh.append(sequence)
@@ -454,6 +444,8 @@ class RankScheduler:
                 terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
             else:
                 self.decoders.add(sequence)
+                if sequence.planned:
+                    self.planned[sequence] = None
 
     def _complete(self, sequence: Sequence, computed_tokens: int, end_ns: int) -> Sequence:
         self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
@@ -463,6 +455,23 @@ class RankScheduler:
         return sequence
 
 
+def _needs_decode(sequence: Sequence) -> bool:
+    """Whether a sequence whose chunk ends in this pass samples its token in the decode forward.
+
+    A first token is sampled by the prefill itself, if there was anything to prefill.
+    """
+    start, prompt = sequence.chunk_start, sequence.input_tokens
+    return sequence.tokens > prompt or start >= prompt or start == sequence.computed
+
+
 def _last_token(sequence: Sequence) -> int:
     assert sequence.last_token_ns is not None
     return sequence.last_token_ns
+
+
+def _running_order(sequence: Sequence) -> int:
+    return sequence.order
+
+
+def _completion_order(completed: tuple[int, int, int, Sequence]) -> tuple[int, int]:
+    return completed[:2]

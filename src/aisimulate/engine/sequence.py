@@ -30,6 +30,7 @@ class Sequence:
         "arrival_ms",
         "arrival_ns",
         "base",
+        "chunk_start",
         "computed",
         "emitted_tokens",
         "end_tokens",
@@ -39,6 +40,7 @@ class Sequence:
         "keys",
         "last_token_ns",
         "len",
+        "most_computed",
         "node",
         "order",
         "ordinal",
@@ -47,6 +49,8 @@ class Sequence:
         "rank",
         "reason",
         "second_token_ns",
+        "segment_start",
+        "segments",
         "session",
         "stale",
         "status",
@@ -99,11 +103,17 @@ class Sequence:
         self.tokens = input_tokens  # known length: prompt + generated
         self.end_tokens = input_tokens + output_tokens  # length at which generation stops
         self.computed = 0
+        self.most_computed = 0  # before the last preemption, or any earlier one
+        self.chunk_start = 0  # computed length before the chunk of the pass in flight
         self.base = 0  # length = passes done + base, while it decodes
         self.joined = 0  # pass count when it began to decode
         self.order = 0  # place in the running order
         # KV blocks: the deepest shared node held, and a private tail of `len` full blocks from `tail_start`.
+        # A copy of a cached block interrupts the chain of nodes; what is held before it is in `segments`,
+        # as (deepest node, first block), and the current segment begins at block `segment_start`.
         self.node: Node | None = None
+        self.segments: list[tuple[Node, int]] = []
+        self.segment_start = 0
         self.tail_start = 0
         self.len = 0
         self.stale = 0

@@ -37,12 +37,17 @@ class _RunningLoop:
         while index < len(self.running) and self.budget > 0:
             sequence = self.running[index]
             if sequence is self.rank.partial:
-                self._continue_partial(sequence)
-                break
+                return self._finish(reaches_partial=True)
             # A preemption in front shifts the list but not the index: the next sequence is passed over.
             index += self._decode(sequence)
-        members = self.rank.decoders.members
-        self.rank.held_back = [sequence for sequence in members if sequence not in self.scheduled]
+        return self._finish(reaches_partial=False)
+
+    def _finish(self, reaches_partial: bool) -> int:
+        rank = self.rank
+        rank.publish([sequence for sequence in self.scheduled if sequence in rank.planned], 1)
+        if reaches_partial and rank.partial is not None:
+            self._continue_partial(rank.partial)
+        rank.held_back = [sequence for sequence in rank.decoders.members if sequence not in self.scheduled]
         return self.budget
 
     def _decode(self, sequence: Sequence) -> bool:

@@ -15,7 +15,7 @@ from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.params import RankParams
 from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.capabilities import require_supported
-from aisimulate.replay.capacity import aic_engine_key, materialize_capacity
+from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
@@ -64,6 +64,7 @@ def build_replay(execution: Execution) -> BuiltReplay:
     rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
     replicas = spec.topology.workers.initial_workers
     workload = _workload(execution, rank, role, replicas)
+    aic_notes = () if aic is None else unused_aic_settings(aic, spec.engine.rank_path(), explicit)
     timing = _timing(rank, aic)
     params = rank_params(rank)
     timer = timing.timer(
@@ -82,7 +83,7 @@ def build_replay(execution: Execution) -> BuiltReplay:
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         provenance=_provenance(rank, timing, capacity_is_estimated=aic is not None and not explicit),
-        notes=[*execution.notes, *workload.notes],
+        notes=[*execution.notes, *aic_notes, *workload.notes],
     )
 
 

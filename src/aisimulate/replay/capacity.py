@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.timing.aic.engine import engine_key
 from aisimulate.timing.aic.memory import num_gpu_blocks
+from aisimulate.timing.aic.names import model_facts
 
 if TYPE_CHECKING:
     from aisimulate.config.aic import AicConfig
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.rank import RankConfig
     from aisimulate.timing.aic.key import EngineKey
+
+_EXPERT_SETTINGS = ("moe_tp_size", "moe_ep_size", "moe_dtype")
 
 Estimate = Callable[["AicConfig", "RoleConfig"], int]
 
@@ -89,3 +92,21 @@ def materialize_capacity(
     if blocks < 1:
         raise InputError("AIC estimated zero KV-cache blocks")
     return role.rank.model_copy(update={"num_gpu_blocks": blocks})
+
+
+def unused_aic_settings(aic: AicConfig, path: str, explicit: bool) -> Iterator[str]:
+    """Name every AIC setting that was given but cannot act, one line each; `path` is that of its rank.
+
+    `explicit`: the capacity is given, so no memory share is needed to estimate it. What belongs to another
+    backend is named by `AicConfig.unused_fractions`. Raises like `model_facts`.
+    """
+    unused = []
+    if explicit:
+        unused.append((aic.fraction_name, "beside num_gpu_blocks"))
+    if not model_facts(aic.model).is_moe:
+        unused += [(name, f"on {aic.model}, which has no experts") for name in _EXPERT_SETTINGS]
+    if aic.comm_dtype != "half":
+        unused.append(("comm_dtype", "because the data price communication in half precision only"))
+    for name, reason in unused:
+        if getattr(aic, name) is not None:
+            yield f"{path}.timing_model.config.{name}: no effect {reason}"

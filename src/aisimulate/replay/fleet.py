@@ -173,15 +173,15 @@ class Fleet:
     def _run_lanes(self) -> None:
         """Run without a shared clock: no request depends on another, so only its own worker sees it."""
         ready = [0] * len(self._workers)  # when an idle worker may start its next pass
-        while (now_ns := self._driver.next_ready_ns()) is not None:
-            for sequence in self._driver.pop_ready(now_ns):
-                index, sequence.rank = self._placement.place(sequence)
-                sequence.worker = index
-                worker = self._workers[index]
-                ready[index] = _advance(worker, ready[index], now_ns)
-                if not (worker.busy or worker.has_work):
-                    ready[index] = now_ns
-                worker.submit(sequence)
+        for sequence in self._driver.pop_ready(NEVER):
+            index, sequence.rank = self._placement.place(sequence)
+            sequence.worker = index
+            worker = self._workers[index]
+            arrival_ns = sequence.arrival_ns
+            ready[index] = _advance(worker, ready[index], arrival_ns)
+            if not (worker.busy or worker.has_work):
+                ready[index] = arrival_ns
+            worker.submit(sequence)
         for index, worker in enumerate(self._workers):
             self.end_ns = max(self.end_ns, _advance(worker, ready[index], NEVER))
 

@@ -13,6 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from aisimulate.report.attainment import attainment_lines, sla_share
 from aisimulate.report.folding import Fold, fold
 from aisimulate.report.launch import launch_lines
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
@@ -134,8 +135,8 @@ def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
 
 
 def _sla_share(item: Fold) -> str:
-    metrics = item.candidate.metrics
-    return _share(metrics.get("goodput_completed_requests"), metrics.get("num_requests"))
+    share = sla_share(item.candidate)
+    return "-" if share is None else f"{share:.1%}"
 
 
 def _share(part: float | None, whole: float | None) -> str:
@@ -159,6 +160,9 @@ def _winner_lines(goal: OptimizationGoal, candidates: Sequence[Candidate]) -> li
     launch = launch_lines(winner.config)
     if launch:
         lines += ["launch:", *_indented("\n".join(launch))]
+    stricter = attainment_lines(goal, candidates)
+    if stricter:
+        lines += ["if more requests must meet the SLA:", *_indented("\n".join(stricter))]
     return lines
 
 

@@ -1,0 +1,110 @@
+"""Admission from the waiting queue of a rank: strictly first come, first served (spec 01 section 3.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.engine.run_pool import Match
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+# Why a request was rejected.
+PROMPT_OVER_MODEL_LEN = "prompt_exceeds_max_model_len"
+PROMPT_OVER_CAPACITY = "prompt_exceeds_kv_capacity"
+PROMPT_OVER_BUDGET = "prompt_exceeds_token_budget"
+SEQUENCE_OVER_CAPACITY = "sequence_exceeds_kv_capacity"
+
+
+def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
+    """Admit from the head of the queue until the head has to wait; reject what can never run."""
+    waiting = rank.waiting
+    running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
+    while waiting and running < rank.params.max_num_seqs and not rank.preempted:
+        sequence = waiting[0]
+        budget = rank.budget
+        if sequence.reason is None:
+            if _try_admit(rank, sequence, now_ns):
+                running += 1
+                if budget == rank.budget == 0:
+                    return
+                continue
+            if running:
+                return
+            sequence.reason = _stuck_reason(rank, sequence)
+        rank.rejected.append(waiting.popleft())
+        rank.eventful = True
+
+
+def _stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:
+    """Name what keeps the head out although nothing runs: it would wait for ever."""
+    if -(-sequence.tokens // rank.params.block_size) > rank.params.num_gpu_blocks:
+        return SEQUENCE_OVER_CAPACITY
+    return PROMPT_OVER_BUDGET
+
+
+def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
+    """Admit the head if its known length fits and the budget gives it a token; else do nothing."""
+    pool = rank.pool
+    size, tokens = rank.params.block_size, sequence.tokens
+    match, tail = _lookup(rank, sequence)
+    hit, held, _, _ = match
+    if -(-tokens // size) - held > pool.free + pool.inactive:
+        return False
+    start = (hit + tail) * size
+    end = tokens
+    if end - start > rank.budget:
+        end = start + rank.budget
+        if end == start or _refuses_chunks(rank, sequence, start):
+            return False
+    fresh = -(-end // size) - hit - tail
+    if rank.planned:
+        _make_room(rank, match, fresh + tail, now_ns)
+    if hit:
+        pool.pin(sequence, match)
+    if tail:
+        pool.pin_tail(sequence)
+    pool.take(fresh)
+    if sequence.admissions:
+        sequence.tail_start = max(rank.shared_blocks(sequence), hit)
+    if rank.preempted:
+        rank.waiting.remove(sequence)
+    else:
+        rank.waiting.popleft()
+    sequence.admissions.append((now_ns, start))
+    rank.entered += 1
+    sequence.order = rank.entered
+    rank.schedule_chunk(sequence, start, end)
+    return True
+
+
+def _refuses_chunks(rank: RankScheduler, sequence: Sequence, start: int) -> bool:
+    """Whether a prompt longer than the budget has to wait because it may not be cut."""
+    return not rank.params.enable_chunked_prefill and sequence.input_tokens - start > rank.budget
+
+
+def _lookup(rank: RankScheduler, sequence: Sequence) -> tuple[Match, int]:
+    """Find the cached prefix of the head: shared blocks, then blocks left of its own private run."""
+    keys, pool, tokens = sequence.keys, rank.pool, sequence.tokens
+    if keys is None:
+        return pool.miss, sequence.len
+    size = rank.params.block_size
+    shared = sequence.input_tokens // size
+    if sequence.planned and sequence.most_computed > sequence.input_tokens:
+        shared = sequence.most_computed // size  # a generated block has an identity once it was computed
+    match = pool.match(keys, shared)
+    tail = sequence.len if match[0] == shared else 0
+    if match[0] * size >= tokens < sequence.end_tokens and not tail:
+        # The last token must be computed to sample the next one.
+        match = pool.shorten(match, (tokens - 1) // size)
+    return match, tail
+
+
+def _make_room(rank: RankScheduler, match: Match, blocks: int, now_ns: int) -> None:
+    """Preempt running sequences when the fit test promised blocks that the pins themselves use up.
+
+    That happens with several copies of a block, when a held block hangs behind one that nobody holds.
+    """
+    pool = rank.pool
+    while blocks > pool.free + pool.inactive - pool.unheld(match):
+        rank.preempt_for_head(now_ns)

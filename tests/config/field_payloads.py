@@ -1,0 +1,98 @@
+"""Small payloads under which each setting has something to act on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .field_walk import changed
+
+TRACES = Path(__file__).parents[1] / "data" / "traces"
+
+FIXED = {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 5.0}
+RANK = {
+    "num_gpu_blocks": 64,
+    "block_size": 4,
+    "max_num_seqs": 4,
+    "max_num_batched_tokens": 64,
+    "timing_model": FIXED,
+}
+SPEC = {
+    "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+    "engine": {"rank": RANK},
+}
+
+
+def _request(number: int, **fields: Any) -> dict[str, Any]:
+    first = {"id": f"r{number}", "arrival_time_ms": 3.0 * number, "input_tokens": 24, "output_tokens": 20}
+    return first | {"input_token_ids": list(range(16)) + [100 + number] * 8} | fields
+
+
+# Six requests with a common start of 16 tokens on one worker of four seats.
+CROWD = {"spec": {**SPEC, "requests": [_request(number) for number in range(6)]}}
+# Four of them want more KV blocks than there are.
+SQUEEZE = changed(CROWD, {"spec.engine.rank.num_gpu_blocks": 24})
+# One prompt that exceeds the token budget of a pass, beside a short one.
+LONG = changed(
+    CROWD,
+    {"spec.requests": [_request(0), _request(1, input_tokens=100, input_token_ids=None)]},
+)
+# Lengths only, on two attention-DP ranks.
+RANKS = changed(
+    CROWD,
+    {"spec.engine.dp_size": 2, "spec.requests": [_request(n, input_token_ids=None) for n in range(3)]},
+)
+
+SYNTHETIC = {
+    "spec": SPEC,
+    "traffic": {"source_type": "synthetic", "isl": 24, "osl": 8, "request_count": 6},
+}
+CAPPED = changed(SYNTHETIC, {"traffic.concurrency": 2})
+CONSTANT = changed(SYNTHETIC, {"traffic.load_type": "constant_rate", "traffic.request_rate": 50.0})
+INTERVAL = changed(SYNTHETIC, {"traffic.load_type": "constant_rate", "traffic.arrival_interval_ms": 20.0})
+POISSON = changed(SYNTHETIC, {"traffic.load_type": "poisson", "traffic.request_rate": 50.0})
+SESSIONS = changed(CAPPED, {"traffic.source_type": "synthetic-session", "traffic.turns_per_session": 2})
+SHARED = changed(CAPPED, {"traffic.shared_prefix_ratio": 0.5, "traffic.num_prefix_groups": 2})
+RELATIVE = {
+    "spec": SPEC,
+    "traffic": {
+        "source_type": "synthetic",
+        "load_type": "kv_capacity_fraction",
+        "kv_load_ratio": 0.5,
+        "isl": 24,
+        "osl": 8,
+        "request_count": 6,
+    },
+}
+
+_AIC = {"model": "meta-llama/Meta-Llama-3.1-8B", "backend": "vllm", "system": "h200_sxm", "tp": 1}
+# Three long prompts under a load relative to the KV capacity: capacity acts on the metrics.
+AIC = {
+    "spec": {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+        "engine": {"rank": {"timing_model": {"type": "external", "provider": "aic", "config": _AIC}}},
+    },
+    "traffic": {
+        "source_type": "synthetic",
+        "load_type": "kv_capacity_fraction",
+        "kv_load_ratio": 1.0,
+        "isl": 250_000,
+        "osl": 2,
+        "request_count": 4,
+    },
+}
+CONFIG = "spec.engine.rank.timing_model.config"
+_MOE_SIZES = {f"{CONFIG}.tp": 2, "spec.engine.tensor_parallel_size": 2}
+MOE = changed(AIC, {f"{CONFIG}.model": "Qwen/Qwen3-30B-A3B"})
+MOE_2 = changed(MOE, _MOE_SIZES | {f"{CONFIG}.moe_tp_size": 2, f"{CONFIG}.moe_ep_size": 1})
+TP_2 = changed(AIC, _MOE_SIZES)
+
+
+# Six sessions of two turns, 40 ms apart, whose prompts start alike.
+TRACE = {
+    "spec": {
+        **SPEC,
+        "engine": {"rank": {"num_gpu_blocks": 4096, "block_size": 16, "timing_model": FIXED}},
+    },
+    "traffic": {"source_type": "trace", "trace_path": str(TRACES / "two_turns.jsonl")},
+}

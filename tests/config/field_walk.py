@@ -1,0 +1,114 @@
+"""Tools of the payload walk: which fields there are, and what a change of one of them does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from aisimulate.replay.execute import execute
+
+# Real time, remarks and provenance tell nothing about what was simulated.
+_NO_RESULT = (
+    "wall_time_ms",
+    "processed_tokens_per_s",
+    "processed_output_tokens_per_s",
+    "notes",
+    "provenance",
+)
+
+Payload = dict[str, Any]
+Changes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Acts:
+    """`changes` (dotted paths) on `base` give another report; only `metric` is looked at when named.
+
+    Where a rule ties fields together, `beside` changes the others, in the base as well unless `metric`
+    belongs to the walked field alone.
+    """
+
+    base: Payload
+    changes: Changes
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """`changes` on `base` raise an `InputError` whose text holds `text`, for the `reason` of the table."""
+
+    base: Payload
+    changes: Changes
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Inert:
+    """`changes` on `base` change no result, and the report's notes hold `note`."""
+
+    base: Payload
+    changes: Changes
+    note: str
+    reason: str
+
+
+Effect = Acts | Refused | Inert
+
+
+@dataclass
+class FieldTable:
+    """The effects of every field of the models, by model and field name."""
+
+    rows: dict[type[BaseModel], dict[str, tuple[Effect, ...]]] = field(default_factory=dict)
+
+    def add(self, model: type[BaseModel], **effects: Effect | tuple[Effect, ...]) -> None:
+        """Add a model; each keyword is a field."""
+        self.rows[model] = {
+            name: effect if isinstance(effect, tuple) else (effect,) for name, effect in effects.items()
+        }
+
+    def cases(self, kind: type[Effect]) -> Iterator[tuple[str, Effect]]:
+        """List the effects of one kind with a name for the test report."""
+        for model, fields in self.rows.items():
+            for name, effects in fields.items():
+                for number, effect in enumerate(effects):
+                    if isinstance(effect, kind):
+                        yield f"{model.__name__}.{name}-{number}", effect
+
+
+def models_below(*roots: type[BaseModel]) -> set[type[BaseModel]]:
+    """Collect every model that can be written inside the roots, the roots included."""
+    found: set[type[BaseModel]] = set()
+    waiting: list[Any] = list(roots)
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            if kind not in found:
+                found.add(kind)
+                waiting += [info.annotation for info in kind.model_fields.values()]
+        else:
+            waiting += get_args(kind)
+    return found
+
+
+def changed(base: Payload, changes: Changes) -> Payload:
+    """Copy `base` with values set at dotted paths; absent objects are made, list positions are numbers."""
+    payload = copy.deepcopy(base)
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        node: Any = payload
+        for part in parents:
+            node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+        node[int(last) if isinstance(node, list) else last] = value
+    return payload
+
+
+def result(payload: Payload) -> Payload:
+    """Replay and keep what was simulated."""
+    report = execute(payload)
+    return {name: value for name, value in report.items() if name not in _NO_RESULT}

@@ -1,0 +1,47 @@
+"""How often the scheduler is asked to plan: the cost of a replay that no machine's noise can blur.
+
+Passes are the simulated forwards, plans the planner calls that a macro-step engine needs for them
+(spec 09 section 1). More plans for the same passes mean that a jump is cut where it need not be.
+"""
+
+import copy
+import json
+
+import pytest
+
+from tools.bench.scenarios import BENCHMARKS, SCENARIOS, SHIPPED_TRACES
+from tools.parity.scenario import payload_of, plan_counts
+
+
+def counts(scenario):
+    return plan_counts(payload_of(scenario, SHIPPED_TRACES))
+
+
+def closed_loop(engine, workers, workload):
+    scenario = copy.deepcopy(json.loads((SCENARIOS / "05_1k1k_c4096_w8.json").read_text()))
+    scenario["engine"] |= engine
+    scenario["fleet"]["workers"] = workers
+    scenario["workload"] |= workload
+    return scenario
+
+
+def test_an_open_loop_trace_needs_few_plans():
+    scenario = next(item for item in BENCHMARKS if item.name == "01_conv1000_rr_8w").scenario()
+    assert counts(scenario) == {"passes": 248_367, "plans": 3_402}
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers", "workload", "expected"),
+    [
+        ({}, 8, {"concurrency": 512, "requests": 5_120}, {"passes": 81_992, "plans": 880}),
+        # A cache too small for the load: every preemption cuts a jump.
+        (
+            {"max_num_seqs": 256, "num_gpu_blocks": 2_048},
+            1,
+            {"concurrency": 256, "requests": 2_560},
+            {"passes": 31_821, "plans": 5_268},
+        ),
+    ],
+)
+def test_a_closed_loop_needs_few_plans(engine, workers, workload, expected):
+    assert counts(closed_loop(engine, workers, workload)) == expected
