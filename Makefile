@@ -15,6 +15,8 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 
 VENV := .venv
 BIN := $(VENV)/bin
+FUZZ := tools/parity/fuzz_pair.py
+PARITY_RUNS ?= 5000
 DEMO := examples/aisimulate/spica/configs/quickstart.yaml
 CODE := src tests tools
 
@@ -42,7 +44,12 @@ bench: $(VENV)/runtime.stamp
 
 parity: $(VENV)/runtime.stamp
 	@test -n "$(PEER)" || { echo "usage: make parity PEER=path/to/python (see tools/parity/README.md)"; exit 2; }
-	@$(BIN)/python -m tools.parity --peer $(PEER) $(PARITY_ARGS)
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && seed=$${SEED:-$$(date +%s)} && \
+	echo "$(PARITY_RUNS) random replays from seed $$seed" && \
+	$(BIN)/python $(FUZZ) gen vllm $(PARITY_RUNS) $$seed $$folder/instances && \
+	$(BIN)/python $(FUZZ) run $$folder/instances $$folder/ours && \
+	$(PEER) $(FUZZ) run $$folder/instances $$folder/theirs && \
+	$(BIN)/python $(FUZZ) diff $$folder/ours $$folder/theirs
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

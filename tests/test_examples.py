@@ -1,13 +1,16 @@
 """Every shipped example is valid and can be run from the repository's root as it is."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from aisimulate.cli.main import main
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.workload.formats import load_trace
+from tools import readme_output
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "aisimulate" / "spica"
@@ -90,3 +93,26 @@ def test_the_shipped_trace_is_a_cut_of_1000_requests():
     licence = (EXAMPLES / "traces" / "README.md").read_text()
     assert "Apache-2.0" in licence
     assert "kvcache-ai/Mooncake" in licence
+
+
+def readme_blocks(language):
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+
+
+def test_the_readme_shows_what_the_demo_prints():
+    assert readme_output.main(["--check"]) == 0
+
+
+def test_the_readmes_replay_runs(capsys):
+    code = next(block for block in readme_blocks("python") if "run_replay_json(" in block)
+    namespace = {}
+    exec(compile(code, "README.md", "exec"), namespace)
+    assert namespace["report"]["completed_requests"] == 1000
+    assert capsys.readouterr().out.split()[1] == str(namespace["report"]["goodput_completed_requests"])
+
+
+def test_the_readmes_yaml_is_valid():
+    (text,) = readme_blocks("yaml")
+    assert SmartSearchConfig.model_validate(yaml.safe_load(text)).goal.target == "goodput_per_gpu"

@@ -3,7 +3,7 @@
 
 usage: python tools/readme_output.py [--check]
 
-Runs the demo and writes what it prints into the README; with --check it only compares (exit code 1 if it differs).
+Runs the demo and writes what it prints into the README. With --check it only compares (1 if they differ).
 """
 
 from __future__ import annotations

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import aiconfigurator_core
 
 from .field_walk import changed
 
@@ -25,11 +30,12 @@ SPEC = {
 
 def _request(number: int, **fields: Any) -> dict[str, Any]:
     first = {"id": f"r{number}", "arrival_time_ms": 3.0 * number, "input_tokens": 24, "output_tokens": 20}
-    return first | {"input_token_ids": list(range(16)) + [100 + number] * 8} | fields
+    return first | {"input_token_ids": list(range(14)) + [100 + number] * 10} | fields
 
 
-# Six requests with a common start of 16 tokens on one worker of four seats.
+# Six requests with a common start of 14 tokens on one worker of four seats.
 CROWD = {"spec": {**SPEC, "requests": [_request(number) for number in range(6)]}}
+POLYNOMIAL = changed(CROWD, {"spec.engine.rank.timing_model": {"type": "polynomial"}})
 # Four of them want more KV blocks than there are.
 SQUEEZE = changed(CROWD, {"spec.engine.rank.num_gpu_blocks": 24})
 # One prompt that exceeds the token budget of a pass, beside a short one.
@@ -96,3 +102,22 @@ TRACE = {
     },
     "traffic": {"source_type": "trace", "trace_path": str(TRACES / "two_turns.jsonl")},
 }
+
+
+def _other_systems() -> TemporaryDirectory[str]:
+    """Copy AI Configurator's descriptions of hardware, its tables linked, with half the memory on an H200."""
+    folder = TemporaryDirectory()
+    bundled, own = Path(aiconfigurator_core.__file__).parent / "systems", Path(folder.name)
+    for file in bundled.iterdir():
+        if file.is_dir():
+            (own / file.name).symlink_to(file)
+        else:
+            shutil.copy(file, own)
+    h200 = own / "h200_sxm.yaml"
+    h200.write_text(re.sub(r"(mem_capacity:) *\d+", r"\1 75000000000", h200.read_text()))
+    return folder
+
+
+# Removed when the tests end.
+_OTHER_SYSTEMS = _other_systems()
+OTHER_SYSTEMS = _OTHER_SYSTEMS.name

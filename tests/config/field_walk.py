@@ -5,56 +5,69 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from aisimulate.replay.execute import execute
 
-# Real time, remarks and provenance tell nothing about what was simulated.
-_NO_RESULT = (
-    "wall_time_ms",
-    "processed_tokens_per_s",
-    "processed_output_tokens_per_s",
-    "notes",
-    "provenance",
-)
+# Real time and remarks tell nothing about what was simulated.
+_NO_RESULT = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s", "notes")
 
 Payload = dict[str, Any]
 Changes = Mapping[str, Any]
 
 
+class Why(Enum):
+    """Why a value is refused or has no effect."""
+
+    # What later versions bring.
+    SGLANG = "SGLang"
+    TRTLLM = "TensorRT-LLM"
+    DISAGG = "disaggregation"
+    ROUTER = "kv_router"
+    PLANNER = "planner"
+    TIERS = "host tiers and state caches"
+    SPECULATION = "speculation"
+    INTERVALS = "prefill intervals of attention-DP groups"
+    FORMATS = "trace formats other than mooncake"
+    # What stays.
+    ONE_VALUE = "there is one legal value"
+    TIED = "the value must agree with, or is replaced by, another field that acts"
+    DATA = "the measured data do not tell two values apart"
+
+
+STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA)
+
+
 @dataclass(frozen=True)
 class Acts:
-    """`changes` (dotted paths) on `base` give another report; only `metric` is looked at when named.
-
-    Where a rule ties fields together, `beside` changes the others, in the base as well unless `metric`
-    belongs to the walked field alone.
-    """
+    """`changes` (dotted paths) on `base` give another `metric`: a key of the report."""
 
     base: Payload
     changes: Changes
-    metric: str | None = None
+    metric: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """`changes` on `base` raise an `InputError` whose text holds `text`, for the `reason` of the table."""
+    """`changes` on `base` raise one of our errors whose text holds `text`, for the reason `why`."""
 
     base: Payload
     changes: Changes
     text: str
-    reason: str
+    why: Why
 
 
 @dataclass(frozen=True)
 class Inert:
-    """`changes` on `base` change no result, and the report's notes hold `note`."""
+    """`changes` on `base` change no result, and the report's notes hold `note`, for the reason `why`."""
 
     base: Payload
     changes: Changes
     note: str
-    reason: str
+    why: Why
 
 
 Effect = Acts | Refused | Inert
@@ -66,7 +79,7 @@ class FieldTable:
 
     rows: dict[type[BaseModel], dict[str, tuple[Effect, ...]]] = field(default_factory=dict)
 
-    def add(self, model: type[BaseModel], **effects: Effect | tuple[Effect, ...]) -> None:
+    def add(self, model: type[BaseModel], /, **effects: Effect | tuple[Effect, ...]) -> None:
         """Add a model; each keyword is a field."""
         self.rows[model] = {
             name: effect if isinstance(effect, tuple) else (effect,) for name, effect in effects.items()

@@ -15,7 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from aisimulate.replay.execute import execute
 from oracle.fleet import replay
 from oracle.records import oracle_records, report_records
-from oracle.strategies import Scenario, echo_scenarios, scenarios
+from oracle.strategies import (
+    Scenario,
+    echo_scenarios,
+    outgrowing_scenarios,
+    scenarios,
+    turnstile_scenarios,
+)
 from oracle.summary import summary
 
 from .test_oracle_examples import EXAMPLES, payload_of
@@ -59,6 +65,18 @@ def test_equals_the_oracle(scenario: Scenario) -> None:
 @budget(100)
 @given(echo_scenarios())
 def test_equals_the_oracle_where_outputs_are_prompts(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(100)
+@given(turnstile_scenarios())
+def test_equals_the_oracle_where_requests_end_at_once(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(100)
+@given(outgrowing_scenarios())
+def test_equals_the_oracle_where_sessions_outgrow_the_pool(scenario: Scenario) -> None:
     check(scenario)
 
 

@@ -175,20 +175,57 @@ def scenarios(draw: st.DrawFn, trace_format: str = "mooncake", planned: bool = T
         traffic, rows = draw(_trace(rank, trace_format, planned))
     else:
         traffic = draw(_synthetic(rank))
-    spec: dict[str, Any] = {
-        "version": 1,
-        "topology": {"kind": "aggregated", "workers": {"initial_workers": draw(st.integers(1, 3))}},
-        "engine": {
-            "dp_size": draw(st.sampled_from([1, 1, 1, 2, 3])),
-            "tensor_parallel_size": 1,
-            "rank": rank,
-        },
-        "record_per_request": True,
-        "requests": [],
-    }
+    spec = _spec(rank, draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 1, 2, 3])))
     if draw(st.integers(0, 5)) == 5:
         spec["max_sim_time_ms"] = draw(st.sampled_from([0.0, 10.0, 22.0, 60.0, 150.0]))
     return Scenario({"spec": spec, "traffic": traffic}, rows)
+
+
+def _spec(rank: dict[str, Any], workers: int, dp_size: int = 1) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": workers}},
+        "engine": {"dp_size": dp_size, "tensor_parallel_size": 1, "rank": rank},
+        "record_per_request": True,
+        "requests": [],
+    }
+
+
+@st.composite
+def turnstile_scenarios(draw: st.DrawFn) -> Scenario:
+    """Closed loops over several workers in which many requests are rejected at once.
+
+    A rejection takes no time, so the next request is placed at the same instant, after passes were started.
+    """
+    rank = draw(ranks()) | {"num_gpu_blocks": 64, "max_model_len": draw(st.sampled_from([20, 40]))}
+    rows = []
+    for line in range(1, draw(st.integers(4, 14)) + 1):
+        length, output = draw(st.sampled_from([4, 9, 16, 19, 41, 55])), draw(st.sampled_from([1, 3, 8, 20]))
+        ids = [1000 * line + k for k in range(-(-length // rank["block_size"]))]
+        rows.append({"input_length": length, "output_length": output, "hash_ids": ids})
+    traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": rank["block_size"]}
+    traffic["replay_concurrency"] = draw(st.integers(2, 5))
+    return Scenario({"spec": _spec(rank, draw(st.integers(2, 3))), "traffic": traffic}, rows)
+
+
+@st.composite
+def outgrowing_scenarios(draw: st.DrawFn) -> Scenario:
+    """Sessions whose accumulated history fills the pool, so that turns are preempted and rejected halfway."""
+    rank = draw(ranks()) | {"num_gpu_blocks": draw(st.sampled_from([8, 12, 16]))}
+    traffic: dict[str, Any] = {
+        "source_type": "synthetic-session",
+        "isl": draw(st.integers(1, 9)),
+        "osl": draw(st.sampled_from([5, 8, 13, 20, 45])),
+        "request_count": draw(st.integers(1, 5)),
+        "turns_per_session": draw(st.integers(2, 5)),
+        "load_type": draw(st.sampled_from(["concurrency", "poisson"])),
+    }
+    if traffic["load_type"] == "concurrency":
+        traffic["concurrency"] = draw(st.integers(1, 4))
+    else:
+        traffic["request_rate"] = 50.0
+    workers, dp_size = draw(st.integers(1, 2)), draw(st.sampled_from([1, 1, 2]))
+    return Scenario({"spec": _spec(rank, workers, dp_size), "traffic": traffic}, None)
 
 
 @st.composite
@@ -208,15 +245,8 @@ def echo_scenarios(draw: st.DrawFn) -> Scenario:
     for _ in range(draw(st.integers(1, 6))):
         blocks, output = draw(st.integers(1, longest)), draw(st.sampled_from([1, 3, 8, 13, 20]))
         rows.append(_echo_row(rows[-1]["timestamp"] + draw(st.sampled_from(GAPS_MS)), blocks, block, output))
-    spec: dict[str, Any] = {
-        "version": 1,
-        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
-        "engine": {"dp_size": draw(st.sampled_from([1, 1, 2])), "tensor_parallel_size": 1, "rank": rank},
-        "record_per_request": True,
-        "requests": [],
-    }
     traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
-    return Scenario({"spec": spec, "traffic": traffic}, rows)
+    return Scenario({"spec": _spec(rank, 1, draw(st.sampled_from([1, 1, 2]))), "traffic": traffic}, rows)
 
 
 def _echo_row(now_ms: float, blocks: int, block: int, output: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ OURS = Side(sys.executable, "runtime")
 def main() -> int:
     """Run the suite; 1 when a bound is missed, 2 when a run failed."""
     arguments = _parser().parse_args()
-    print("\n".join(_machine()))
+    print("\n".join(_machine()), flush=True)
     try:
         rows = [_row(benchmark, arguments) for benchmark in _chosen(arguments)]
     except BenchError as error:

@@ -24,11 +24,16 @@ def execute(payload: str | Mapping[str, Any]) -> dict[str, Any]:
     The flat report of spec 02 section 8, plus `per_request` when the payload asks for records.
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
-    started = time.perf_counter_ns()
     with _no_collector():
-        replay = build_replay(parse_payload(payload))
-        outcome = _run(replay, started)
-        return build_report(outcome, record_per_request=replay.record_per_request)
+        # A function of its own: all that it made is freed before the collector could look through it.
+        return _execute(payload)
+
+
+def _execute(payload: str | Mapping[str, Any]) -> dict[str, Any]:
+    started = time.perf_counter_ns()
+    replay = build_replay(parse_payload(payload))
+    outcome = _run(replay, started)
+    return build_report(outcome, record_per_request=replay.record_per_request)
 
 
 def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:

@@ -1,0 +1,57 @@
+"""Short ways to write a row of the field tables."""
+
+from __future__ import annotations
+
+from .field_payloads import AIC, CONFIG, CROWD
+from .field_walk import Acts, Inert, Refused, Why
+
+ENGINE, RANK_PATH = "spec.engine", "spec.engine.rank"
+POOL = {"initial_workers": 1}
+PAIR = {"kind": "disaggregated", "prefill": POOL, "decode": POOL}
+TIER = {
+    f"{RANK_PATH}.kv_cache_bytes_per_token": 64,
+    f"{RANK_PATH}.native_host_offload": {"num_host_blocks": 8},
+}
+STATE = {f"{RANK_PATH}.kv_cache_bytes_per_token": 64}
+OFFLOAD = f"{RANK_PATH}.native_host_offload: a value is not supported yet"
+
+
+def rank(base, metric, **fields) -> Acts:
+    return Acts(base, {f"{RANK_PATH}.{name}": value for name, value in fields.items()}, metric)
+
+
+def no_rank(why, text, **fields) -> Refused:
+    return Refused(CROWD, {f"{RANK_PATH}.{name}": value for name, value in fields.items()}, text, why)
+
+
+def idle_rank(why, note, **fields) -> Inert:
+    changes = {f"{RANK_PATH}.{name}": value for name, value in fields.items()}
+    return Inert(CROWD, changes, f"{RANK_PATH}.{note}", why)
+
+
+def request(base, metric, **fields) -> Acts:
+    return Acts(base, {f"spec.requests.1.{name}": value for name, value in fields.items()}, metric)
+
+
+def traffic(base, metric, **fields) -> Acts:
+    return Acts(base, {f"traffic.{name}": value for name, value in fields.items()}, metric)
+
+
+def aic(base=AIC, metric="mean_e2e_latency_ms", beside=None, **fields) -> Acts:
+    changes = {f"{CONFIG}.{name}": value for name, value in fields.items()}
+    return Acts(base, changes | (beside or {}), metric)
+
+
+def no_aic(why, text, **fields) -> Refused:
+    return Refused(AIC, {f"{CONFIG}.{name}": value for name, value in fields.items()}, text, why)
+
+
+def idle_aic(why, note, base=AIC, **fields) -> Inert:
+    changes = {f"{CONFIG}.{name}": value for name, value in fields.items()}
+    return Inert(base, changes, f"{CONFIG}.{note}", why)
+
+
+def disagg(**changes) -> Refused:
+    topology = PAIR | changes
+    text = "spec.topology.kind: topology 'disaggregated' is not supported yet (supported: aggregated)"
+    return Refused(CROWD, {"spec.topology": topology}, text, Why.DISAGG)

@@ -1,0 +1,253 @@
+"""What each field of the engine and of its timing does, on which small payload."""
+
+from __future__ import annotations
+
+from aisimulate.config.aic import AicConfig
+from aisimulate.config.engine import EngineConfig, RoleConfig
+from aisimulate.config.rank import HostOffload, RankConfig, SglangConfig, StateCache, TrtllmConfig
+from aisimulate.config.timing import ExternalTiming, FixedTiming, PolynomialTiming
+
+from .field_payloads import (
+    AIC,
+    CONFIG,
+    CROWD,
+    FIXED,
+    LONG,
+    MOE,
+    MOE_2,
+    OTHER_SYSTEMS,
+    POLYNOMIAL,
+    RANK,
+    SQUEEZE,
+    TP_2,
+)
+from .field_rows import (
+    ENGINE,
+    OFFLOAD,
+    RANK_PATH,
+    STATE,
+    TIER,
+    aic,
+    idle_aic,
+    idle_rank,
+    no_aic,
+    no_rank,
+    rank,
+)
+from .field_walk import Acts, FieldTable, Refused, Why, changed
+
+TABLE = FieldTable()
+
+# The engine ---------------------------------------------------------------------------------------------
+
+TABLE.add(
+    EngineConfig,
+    dp_size=Acts(CROWD, {f"{ENGINE}.dp_size": 2}, "duration_ms"),
+    tensor_parallel_size=Acts(CROWD, {f"{ENGINE}.tensor_parallel_size": 2}, "gpu_hours"),
+    rank=Acts(CROWD, {f"{ENGINE}.rank": RANK | {"max_num_seqs": 1}}, "duration_ms"),
+    prefill=Refused(
+        CROWD,
+        {f"{ENGINE}.prefill": {}},
+        "engine.prefill: has no effect in an aggregated topology",
+        Why.DISAGG,
+    ),
+    decode=Refused(
+        CROWD, {f"{ENGINE}.decode": {}}, "engine.decode: has no effect in an aggregated topology", Why.DISAGG
+    ),
+)
+TABLE.add(
+    RoleConfig,
+    dp_size=TABLE.rows[EngineConfig]["dp_size"],
+    tensor_parallel_size=TABLE.rows[EngineConfig]["tensor_parallel_size"],
+    rank=TABLE.rows[EngineConfig]["rank"],
+)
+TABLE.add(
+    RankConfig,
+    backend=(
+        no_rank(Why.SGLANG, "backend 'sglang' is not supported yet (supported: vllm)", backend="sglang"),
+        no_rank(Why.TRTLLM, "backend 'trtllm' is not supported yet (supported: vllm)", backend="trtllm"),
+    ),
+    num_gpu_blocks=rank(CROWD, "duration_ms", num_gpu_blocks=12),
+    block_size=rank(CROWD, "prefix_cache_reused_ratio", block_size=8),
+    max_model_len=rank(CROWD, "rejected_requests", max_model_len=20),
+    max_num_seqs=rank(CROWD, "duration_ms", max_num_seqs=2),
+    max_num_batched_tokens=rank(CROWD, "mean_ttft_ms", max_num_batched_tokens=16),
+    prefill_schedule_interval=no_rank(
+        Why.INTERVALS, "prefill_schedule_interval: 2 is not supported yet", prefill_schedule_interval=2
+    ),
+    prefill_decode_interval=no_rank(
+        Why.SGLANG,
+        "prefill_decode_interval: 2 is not 0 (only sglang spaces its prefills)",
+        prefill_decode_interval=2,
+    ),
+    enable_prefix_caching=rank(CROWD, "prefix_cache_reused_ratio", enable_prefix_caching=False),
+    enable_chunked_prefill=rank(LONG, "rejected_requests", enable_chunked_prefill=False),
+    speedup_ratio=rank(CROWD, "duration_ms", speedup_ratio=2.0),
+    decode_speedup_ratio=rank(CROWD, "duration_ms", decode_speedup_ratio=2.0),
+    aic_nextn=no_rank(Why.SPECULATION, "aic_nextn: 1 is not supported yet (supported: null)", aic_nextn=1),
+    aic_nextn_accept_rates=no_rank(
+        Why.SPECULATION, "aic_nextn_accept_rates: needs aic_nextn", aic_nextn_accept_rates="0.5"
+    ),
+    aic_mtp_seed=no_rank(Why.SPECULATION, "aic_mtp_seed: 7 has no effect without aic_nextn", aic_mtp_seed=7),
+    worker_type=no_rank(
+        Why.DISAGG, "worker_type: 'prefill' contradicts the topology (aggregated)", worker_type="prefill"
+    ),
+    preemption_mode=rank(SQUEEZE, "mean_e2e_latency_ms", preemption_mode="fifo"),
+    emit_kv_events=no_rank(Why.ROUTER, "emit_kv_events: true is not supported yet", emit_kv_events=True),
+    emit_kv_token_ids=no_rank(Why.ROUTER, "emit_kv_token_ids: needs emit_kv_events", emit_kv_token_ids=True),
+    kv_transfer_bytes_per_token=idle_rank(
+        Why.DISAGG,
+        "kv_transfer_bytes_per_token: no effect in an aggregated topology",
+        kv_transfer_bytes_per_token=64,
+    ),
+    kv_transfer_bandwidth=idle_rank(
+        Why.DISAGG, "kv_transfer_bandwidth: no effect in an aggregated topology", kv_transfer_bandwidth=50.0
+    ),
+    kv_transfer_timing_mode=idle_rank(
+        Why.DISAGG,
+        "kv_transfer_timing_mode: no effect in an aggregated topology",
+        kv_transfer_timing_mode="destination_missing",
+    ),
+    kv_cache_bytes_per_token=idle_rank(
+        Why.TIERS,
+        "kv_cache_bytes_per_token: no effect without a host tier or state cache",
+        kv_cache_bytes_per_token=64,
+    ),
+    native_host_offload=Refused(CROWD, TIER, OFFLOAD, Why.TIERS),
+    g3_offload=(
+        no_rank(Why.TIERS, "g3_offload: needs native_host_offload", g3_offload={}),
+        Refused(CROWD, TIER | {f"{RANK_PATH}.g3_offload": {}}, OFFLOAD, Why.TIERS),
+    ),
+    state_cache=Refused(
+        CROWD,
+        STATE | {f"{RANK_PATH}.state_cache": {"bytes_per_request": 100}},
+        f"{RANK_PATH}.state_cache: a value is not supported yet (supported: null)",
+        Why.TIERS,
+    ),
+    timing_model=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
+    sglang=idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),
+    trtllm=no_rank(
+        Why.TRTLLM,
+        "trtllm.capacity_scheduler_policy: 'max' is not 'guaranteed_no_evict'",
+        trtllm={"capacity_scheduler_policy": "max"},
+    ),
+)
+TABLE.add(
+    SglangConfig,
+    **{
+        name: idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={name: value})
+        for name, value in {
+            "schedule_policy": "lpm",
+            "max_prefill_tokens": 1,
+            "chunked_prefill_size": 1,
+            "clip_max_new_tokens": 1,
+            "schedule_conservativeness": 0.5,
+        }.items()
+    },
+)
+TABLE.add(TrtllmConfig, capacity_scheduler_policy=TABLE.rows[RankConfig]["trtllm"])
+TABLE.add(
+    HostOffload,
+    **{
+        name: Refused(CROWD, TIER | {f"{RANK_PATH}.native_host_offload.{name}": 4}, OFFLOAD, Why.TIERS)
+        for name in ("num_host_blocks", "d2h_bandwidth_gbps", "h2d_bandwidth_gbps")
+    },
+)
+TABLE.add(StateCache, bytes_per_request=TABLE.rows[RankConfig]["state_cache"])
+
+# Timing -------------------------------------------------------------------------------------------------
+
+TABLE.add(
+    PolynomialTiming,
+    type=rank(POLYNOMIAL, "duration_ms", timing_model=FIXED),
+)
+TABLE.add(
+    FixedTiming,
+    type=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
+    prefill_ms=Acts(CROWD, {f"{RANK_PATH}.timing_model.prefill_ms": 11.0}, "mean_ttft_ms"),
+    decode_ms=Acts(CROWD, {f"{RANK_PATH}.timing_model.decode_ms": 6.0}, "mean_itl_ms"),
+)
+TABLE.add(
+    ExternalTiming,
+    type=rank(AIC, "mean_e2e_latency_ms", timing_model={"type": "polynomial"}),
+    provider=Refused(
+        AIC,
+        {f"{RANK_PATH}.timing_model.provider": "other"},
+        'native timing provider "other" is not installed; only "aic" is available',
+        Why.ONE_VALUE,
+    ),
+    config=Acts(AIC, {f"{CONFIG}.system": "h100_sxm"}, "mean_e2e_latency_ms"),
+)
+TABLE.add(
+    AicConfig,
+    model=aic(model="Qwen/Qwen3-8B"),
+    backend=no_aic(Why.SGLANG, "AIC backend 'sglang' does not match engine backend 'vllm'", backend="sglang"),
+    system=aic(system="h100_sxm"),
+    tp=(
+        aic(tp=2, beside={f"{ENGINE}.tensor_parallel_size": 2}),
+        no_aic(Why.TIED, "AIC tp=2 does not match engine tensor_parallel_size=1", tp=2),
+    ),
+    backend_version=aic(metric="provenance", backend_version="next"),
+    pp=aic(pp=2),
+    attention_dp=(
+        aic(attention_dp=2, beside={f"{ENGINE}.dp_size": 2}),
+        no_aic(Why.TIED, "AIC attention_dp=2 does not match engine dp_size=1", attention_dp=2),
+    ),
+    moe_tp_size=(
+        aic(MOE_2, moe_tp_size=1, moe_ep_size=2),
+        idle_aic(
+            Why.DATA,
+            "moe_tp_size: no effect on meta-llama/Meta-Llama-3.1-8B, which has no experts",
+            base=TP_2,
+            moe_tp_size=2,
+            moe_ep_size=1,
+        ),
+    ),
+    moe_ep_size=(
+        aic(MOE_2, moe_tp_size=1, moe_ep_size=2),
+        idle_aic(
+            Why.DATA,
+            "moe_ep_size: no effect on meta-llama/Meta-Llama-3.1-8B, which has no experts",
+            base=TP_2,
+            moe_tp_size=1,
+            moe_ep_size=2,
+        ),
+    ),
+    gemm_dtype=aic(gemm_dtype="fp8"),
+    moe_dtype=(
+        aic(MOE, moe_dtype="fp8"),
+        idle_aic(
+            Why.DATA,
+            "moe_dtype: no effect on meta-llama/Meta-Llama-3.1-8B, which has no experts",
+            moe_dtype="fp8",
+        ),
+    ),
+    fmha_dtype=no_aic(Why.DATA, "fmha_dtype: 'fp8' has no prefill-attention data", fmha_dtype="fp8"),
+    kv_cache_dtype=aic(kv_cache_dtype="fp8"),
+    comm_dtype=idle_aic(
+        Why.DATA,
+        "comm_dtype: no effect because the data price communication in half precision only",
+        base=TP_2,
+        comm_dtype="int8",
+    ),
+    nextn=no_aic(Why.SPECULATION, "AIC nextn=1 does not match engine aic_nextn=0", nextn=1),
+    kv_block_size=no_aic(
+        Why.TIED, "AIC kv_block_size=32 does not match engine block_size=64", kv_block_size=32
+    ),
+    gpu_memory_utilization=(
+        aic(gpu_memory_utilization=0.5),
+        idle_aic(
+            Why.TIED,
+            "gpu_memory_utilization: no effect beside num_gpu_blocks",
+            base=changed(AIC, {f"{RANK_PATH}.num_gpu_blocks": 9000}),
+            gpu_memory_utilization=0.5,
+        ),
+    ),
+    mem_fraction_static=idle_aic(
+        Why.SGLANG, "mem_fraction_static: no effect on this backend", mem_fraction_static=0.5
+    ),
+    free_gpu_memory_fraction=idle_aic(
+        Why.TRTLLM, "free_gpu_memory_fraction: no effect on this backend", free_gpu_memory_fraction=0.5
+    ),
+    systems_path=aic(systems_path=OTHER_SYSTEMS),
+)

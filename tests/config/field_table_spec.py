@@ -1,0 +1,206 @@
+"""What each field of the spec and of the traffic does, on which small payload."""
+
+from __future__ import annotations
+
+from aisimulate.config.spec import (
+    Adapters,
+    Aggregated,
+    Disaggregated,
+    Provider,
+    ReplayRequest,
+    ReplaySpec,
+    SlaConfig,
+    WorkerPool,
+)
+from aisimulate.config.traffic import RuntimeTraffic
+
+from .field_payloads import (
+    CAPPED,
+    CONSTANT,
+    CROWD,
+    INTERVAL,
+    POISSON,
+    RANK,
+    RANKS,
+    RELATIVE,
+    SESSIONS,
+    SHARED,
+    SYNTHETIC,
+    TRACE,
+    TRACES,
+)
+from .field_rows import disagg, request, traffic
+from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
+
+TABLE = FieldTable()
+
+# The spec -----------------------------------------------------------------------------------------------
+
+TABLE.add(
+    ReplaySpec,
+    version=Refused(CROWD, {"spec.version": 2}, "spec.version: 2 is not 1 (the only version)", Why.ONE_VALUE),
+    topology=Acts(
+        CROWD, {"spec.topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}}, "duration_ms"
+    ),
+    engine=Acts(CROWD, {"spec.engine": {"rank": RANK | {"max_num_seqs": 2}}}, "duration_ms"),
+    adapters=Refused(
+        CROWD,
+        {"spec.adapters": {"placement": {"provider": "kv_router"}}},
+        "spec.adapters.placement.provider: placement 'kv_router' is not supported yet",
+        Why.ROUTER,
+    ),
+    max_sim_time_ms=(
+        Acts(CROWD, {"spec.max_sim_time_ms": 130.0}, "unfinished_requests"),
+        Acts(SYNTHETIC, {"spec.max_sim_time_ms": 30}, "unfinished_requests"),
+    ),
+    max_in_flight=(
+        Acts(CROWD, {"spec.max_in_flight": 1}, "duration_ms"),
+        Acts(SYNTHETIC, {"spec.max_in_flight": 1}, "duration_ms"),
+        Acts(TRACE, {"spec.max_in_flight": 1}, "duration_ms"),
+    ),
+    record_per_request=Acts(CROWD, {"spec.record_per_request": False}, "per_request"),
+    sla=Acts(CROWD, {"spec.sla": {"ttft_ms": 20.0}}, "goodput_completed_requests"),
+    requests=(
+        Acts(CROWD, {"spec.requests": CROWD["spec"]["requests"][:2]}, "num_requests"),
+        Inert(
+            SYNTHETIC,
+            {"spec.requests": CROWD["spec"]["requests"]},
+            "spec.requests: replaced by traffic",
+            Why.TIED,
+        ),
+    ),
+)
+TABLE.add(
+    Aggregated,
+    kind=disagg(),
+    workers=Acts(CROWD, {"spec.topology.workers": {"initial_workers": 3}}, "duration_ms"),
+)
+TABLE.add(
+    WorkerPool,
+    initial_workers=Acts(CROWD, {"spec.topology.workers.initial_workers": 2}, "duration_ms"),
+    startup_delay_ms=Inert(
+        CROWD,
+        {"spec.topology.workers.startup_delay_ms": 5.0},
+        "spec.topology.workers.startup_delay_ms: no effect without scaling",
+        Why.PLANNER,
+    ),
+)
+TABLE.add(
+    Disaggregated,
+    kind=disagg(),
+    prefill=disagg(prefill={"initial_workers": 2}),
+    decode=disagg(decode={"initial_workers": 2}),
+    handoff_latency_ms=disagg(handoff_latency_ms=5.0),
+)
+TABLE.add(
+    Adapters,
+    placement=Refused(
+        CROWD,
+        {"spec.adapters.placement": {"provider": "round_robin", "config": {"weight": 1}}},
+        'spec.adapters.placement.config: {"weight": 1} has no effect: round_robin has no settings',
+        Why.ROUTER,
+    ),
+    scaling=Refused(
+        CROWD,
+        {"spec.adapters.scaling": {"provider": "planner"}},
+        "spec.adapters.scaling.provider: scaling 'planner' is not supported yet (supported: none)",
+        Why.PLANNER,
+    ),
+)
+TABLE.add(
+    Provider,
+    provider=Refused(
+        CROWD,
+        {"spec.adapters.placement.provider": "kv_router"},
+        "placement 'kv_router' is not supported yet (supported: round_robin)",
+        Why.ROUTER,
+    ),
+    config=Refused(
+        CROWD,
+        {"spec.adapters.scaling": {"provider": "none", "config": {"interval_s": 5}}},
+        'spec.adapters.scaling.config: {"interval_s": 5} has no effect without scaling',
+        Why.PLANNER,
+    ),
+)
+TABLE.add(
+    SlaConfig,
+    ttft_ms=Acts(
+        changed(CROWD, {"spec.sla": {"ttft_ms": 1e6}}),
+        {"spec.sla.ttft_ms": 20.0},
+        "goodput_completed_requests",
+    ),
+    itl_ms=Acts(
+        changed(CROWD, {"spec.sla": {"itl_ms": 1e6}}), {"spec.sla.itl_ms": 5.2}, "goodput_completed_requests"
+    ),
+    e2e_ms=Acts(
+        changed(CROWD, {"spec.sla": {"e2e_ms": 1e6}}),
+        {"spec.sla.e2e_ms": 140.0},
+        "goodput_completed_requests",
+    ),
+)
+TABLE.add(
+    ReplayRequest,
+    id=request(CROWD, "per_request", id="z"),
+    arrival_time_ms=request(CROWD, "mean_ttft_ms", arrival_time_ms=50.0),
+    input_tokens=request(RANKS, "total_input_tokens", input_tokens=25),
+    output_tokens=request(CROWD, "total_output_tokens", output_tokens=21),
+    input_token_ids=request(CROWD, "prefix_cache_reused_ratio", input_token_ids=list(range(500, 524))),
+    output_token_ids=request(CROWD, "total_output_tokens", output_token_ids=[1, 2, 3]),
+    dp_rank=request(RANKS, "per_request", dp_rank=0),
+    session_id=request(CROWD, "per_request", session_id="s"),
+    turn_index=request(CROWD, "per_request", turn_index=3),
+    metadata=request(CROWD, "per_request", metadata={"tenant": "a"}),
+)
+
+# The traffic --------------------------------------------------------------------------------------------
+
+TABLE.add(
+    RuntimeTraffic,
+    source_type=traffic(CAPPED, "total_input_tokens", source_type="synthetic-session"),
+    load_type=traffic(CONSTANT, "duration_ms", load_type="poisson"),
+    trace_path=traffic(TRACE, "num_requests", trace_path=str(TRACES / "planned_outputs.jsonl")),
+    trace_paths=(
+        traffic(TRACE, "num_requests", trace_path=None, trace_paths=[str(TRACES / "planned_outputs.jsonl")]),
+        Refused(
+            TRACE,
+            {"traffic.trace_paths": [TRACE["traffic"]["trace_path"]] * 2},
+            "trace format 'mooncake' takes exactly one file, got 2",
+            Why.FORMATS,
+        ),
+    ),
+    trace_format=Refused(
+        TRACE,
+        {"traffic.trace_format": "mooncake-delta"},
+        "trace format 'mooncake-delta' is not supported yet (supported: mooncake)",
+        Why.FORMATS,
+    ),
+    trace_block_size=traffic(TRACE, "prefix_cache_reused_ratio", trace_block_size=1024),
+    arrival_speedup_ratio=traffic(TRACE, "duration_ms", arrival_speedup_ratio=2.0),
+    replay_concurrency=traffic(TRACE, "duration_ms", replay_concurrency=1),
+    isl=traffic(CAPPED, "total_input_tokens", isl=25),
+    osl=traffic(CAPPED, "total_output_tokens", osl=9),
+    request_count=traffic(CAPPED, "num_requests", request_count=7),
+    turns_per_session=traffic(SESSIONS, "num_requests", turns_per_session=3),
+    shared_prefix_ratio=traffic(SHARED, "prefix_cache_reused_ratio", shared_prefix_ratio=0.8),
+    num_prefix_groups=traffic(SHARED, "prefix_cache_reused_ratio", num_prefix_groups=6),
+    inter_turn_delay_ms=traffic(SESSIONS, "duration_ms", inter_turn_delay_ms=7.0),
+    request_rate=(
+        traffic(CONSTANT, "duration_ms", request_rate=40.0),
+        traffic(POISSON, "duration_ms", request_rate=40.0),
+    ),
+    arrival_interval_ms=traffic(INTERVAL, "duration_ms", arrival_interval_ms=25.0),
+    arrival_seed=traffic(POISSON, "duration_ms", arrival_seed=43),
+    concurrency=traffic(CAPPED, "duration_ms", concurrency=3),
+    num_request_ratio=traffic(
+        changed(CAPPED, {"traffic.request_count": None, "traffic.num_request_ratio": 2.0}),
+        "num_requests",
+        num_request_ratio=3.0,
+    ),
+    kv_load_ratio=traffic(RELATIVE, "duration_ms", kv_load_ratio=0.2),
+    max_sim_time_ms=Refused(
+        SYNTHETIC,
+        {"traffic.max_sim_time_ms": 30.0},
+        "traffic.max_sim_time_ms: 30 must equal spec.max_sim_time_ms, which is not set",
+        Why.TIED,
+    ),
+)

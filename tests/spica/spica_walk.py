@@ -1,0 +1,191 @@
+"""Tools of the config walk: run a small real search, and see what a change of one field does to it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from aisimulate.replay.execute import execute
+from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.search import SearchResult, run_search
+
+Config = dict[str, Any]
+Changes = Mapping[str, Any]
+
+
+class Why(Enum):
+    """What later versions bring, and refuse or report until then."""
+
+    BACKENDS = "SGLang and TensorRT-LLM"
+    DISAGG = "disaggregation"
+    ROUTER = "kv_router"
+    PLANNER = "planner"
+    TIERS = "host tiers"
+    SPECULATION = "speculation"
+    FORMATS = "trace formats other than mooncake"
+
+
+@dataclass(frozen=True)
+class Acts:
+    """`changes` (dotted paths) on `base` change each aspect in `sees` (properties of `Look`)."""
+
+    base: Config
+    changes: Changes
+    sees: tuple[str, ...] = ("payloads", "metrics")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """`changes` on `base` raise an error whose text holds `text`."""
+
+    base: Config
+    changes: Changes
+    text: str
+    why: Why
+
+
+@dataclass(frozen=True)
+class Inert:
+    """`changes` on `base` measure the same, and the notes of the search hold `note`."""
+
+    base: Config
+    changes: Changes
+    note: str
+    why: Why
+
+
+Effect = Acts | Refused | Inert
+Table = dict[str, dict[str, tuple[Effect, ...]]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """One finished search: the replays that were asked for, in order, and what came of them."""
+
+    result: SearchResult
+    payloads: list[Config]
+
+    @property
+    def metrics(self) -> list[dict[str, float]]:
+        """What the replays measured, in the order of the suggestions."""
+        return [outcome.candidate.metrics for outcome in self.result.outcomes if outcome.candidate]
+
+    @property
+    def results(self) -> list[Any]:
+        """What the user gets: scores and objectives in the order of the answer."""
+        return [(candidate.score, candidate.objectives) for candidate in self.result.candidates]
+
+    @property
+    def statuses(self) -> list[tuple[str, str]]:
+        """How the attempts ended."""
+        return [(outcome.status.value, outcome.reason) for outcome in self.result.outcomes]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user is told before the search."""
+        return self.result.plan.notes
+
+
+def look(config: Config, monkeypatch: Any) -> Look:
+    """Search `config` with real replays and record what is replayed (in this process)."""
+    payloads: list[Config] = []
+
+    def recorded(payload: Config) -> Config:
+        payloads.append(payload)
+        return execute(payload)
+
+    monkeypatch.setattr("aisimulate.spica.evaluator.execute", recorded)
+    return Look(run_search(SmartSearchConfig.model_validate(config)), payloads)
+
+
+def changed(base: Config, changes: Changes) -> Config:
+    """Copy `base` with values set at dotted paths; None removes a field."""
+    config = copy.deepcopy(base)
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        node = config
+        for part in parents:
+            node = node.setdefault(part, {})
+        if value is None:
+            node.pop(last, None)
+        else:
+            node[last] = value
+    return config
+
+
+def cases(table: Table, kind: type[Effect]) -> Iterator[tuple[str, Effect]]:
+    """List the effects of one kind with a name for the test report."""
+    for model, fields in table.items():
+        for name, effects in fields.items():
+            for number, effect in enumerate(effects):
+                if isinstance(effect, kind):
+                    yield f"{model}.{name}-{number}", effect
+
+
+def models_below(root: type[BaseModel]) -> set[type[BaseModel]]:
+    """Collect every model that can be written inside the root, the root included."""
+    found: set[type[BaseModel]] = set()
+    waiting: list[Any] = [root]
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            if kind not in found:
+                found.add(kind)
+                waiting += [info.annotation for info in kind.model_fields.values()]
+        else:
+            waiting += get_args(kind)
+    return found
+
+
+# Configurations under which each field has something to act on ----------------------------------------------
+
+TRACE_PATH = str(Path(__file__).parents[1] / "data" / "traces" / "two_turns.jsonl")
+PLAIN_TRACE = str(Path(__file__).parents[1] / "data" / "traces" / "aliases.jsonl")
+SWEEP = {"max_rounds": 1, "parallel_evals": 1, "max_eval_seconds": None}
+# One deployment on one GPU; the load fills a share of its KV cache, so that capacity acts.
+PINNED: Config = {
+    "search_space": {
+        "model_name": "meta-llama/Meta-Llama-3.1-8B",
+        "hardware_sku": "h200_sxm",
+        "gpu_budget": 2,
+        "deployment_mode": ["agg"],
+        "backend": ["vllm"],
+        "router_mode": ["round_robin"],
+        "planner_scaling_policy": ["disabled"],
+        "agg_max_num_batched_tokens": [8192],
+        "agg_max_num_seqs": [256],
+        "parallel_configs": [{"tp": 1}],
+    },
+    "workload": {"isl": 30_000, "osl": 8, "kv_load_ratio": 0.3, "num_request_ratio": 1.5},
+    "goal": {"target": "throughput"},
+    "sweep": SWEEP,
+}
+# The three deployments of one or two GPUs.
+POOL = changed(PINNED, {"search_space.parallel_configs": None, "sweep.candidates_per_round": 3})
+# Thirty-six points: more than the budget, so they are drawn.
+DRAWN = changed(
+    POOL,
+    {
+        "search_space.agg_max_num_batched_tokens": [8192, 16384, 32768],
+        "search_space.agg_max_num_seqs": [256, 512, 1024],
+        "sweep.candidates_per_round": 2,
+        "sweep.max_rounds": 2,
+    },
+)
+CROWD = changed(
+    PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}}
+)
+FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
+RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
+SESSIONS = changed(FEW, {"workload.turns_per_session": 2})
+SHARED = changed(FEW, {"workload.shared_prefix_ratio": 0.5, "workload.num_prefix_groups": 2})
+TRACE = changed(PINNED, {"workload": {"trace_path": TRACE_PATH}})
+GOODPUT = changed(TRACE, {"goal": {"target": "goodput", "sla": {"ttft_ms": 1e6, "itl_ms": 1e6}}})
+FRONT = changed(POOL, {"goal": {"target": "pareto"}})
