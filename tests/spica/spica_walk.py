@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -179,9 +178,7 @@ DRAWN = changed(
         "sweep.max_rounds": 2,
     },
 )
-CROWD = changed(
-    PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}}
-)
+CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
 SESSIONS = changed(FEW, {"workload.turns_per_session": 2})

@@ -98,13 +98,21 @@ def test_sums_beyond_float_precision_are_exact() -> None:
 def test_the_table_grows_by_chunks_and_stops_at_the_pool() -> None:
     timer = make(POOL)
     assert len(timer._table) == 0
-    timer.decode_ns(1, 10)
+    timer.run_ns(1, 10, 100)
     assert len(timer._table) == 1 << 13
-    timer.run_ns(64, POOL - 640, 100)
+    timer.run_ns(63, POOL - 630, 100)
     assert len(timer._table) == POOL
     small = make(100)
     small.run_ns(7, 1, 100)
     assert len(small._table) == 100
+
+
+def test_the_table_stays_empty_for_single_passes_and_wide_batches() -> None:
+    timer = make(POOL)
+    timer.decode_ns(1, 500_000)
+    timer.run_ns(2, 500_000, 8)
+    timer.run_ns(64, 10, 10_000)
+    assert len(timer._table) == 0
 
 
 def test_equal_parameters_share_one_timer() -> None:

@@ -28,6 +28,9 @@ def main() -> int:
     except BenchError as error:
         print(f"bench: error: {error}", file=sys.stderr)
         return 2
+    if not rows:
+        print("bench: error: no scenario to measure", file=sys.stderr)
+        return 2
     print("\n".join(table_lines(rows)))
     missed = [text for row in rows for text in row.missed()]
     print("\n".join(missed or ["every bound that could be checked holds"]))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Small enough for the temporaries of a fill to stay in cache.
 _CHUNK_TOKENS = 1 << 13
+_WIDE_BATCH = 64
+_FEW_PASSES = 8
 # A float holds every whole number up to here, so sums of float durations below it are exact.
 _EXACT_FLOAT = 1 << 53
 # Distance from a whole number beyond which a float product cannot tell which side of the tie it is on.
@@ -80,11 +82,7 @@ class PolynomialTimer:
         table = self._table
         if context_tokens < len(table):
             return int(table[context_tokens])
-        return (
-            int(self._passes(context_tokens, 1, 1)[0])
-            if context_tokens < self._total_tokens
-            else self._full_ns
-        )
+        return self._evaluate(context_tokens) if context_tokens < self._total_tokens else self._full_ns
 
     def run_ns(self, batch: int, context_tokens: int, passes: int) -> int:
         """Exact duration of a run."""
@@ -117,6 +115,7 @@ class PolynomialTimer:
         if most > passes:
             most = passes
         stop = context_tokens + most * batch
+        durations: array[Any] | list[int]
         if stop - batch < len(table):
             durations, level = table[context_tokens:stop:batch], 0
         else:
@@ -143,17 +142,9 @@ class PolynomialTimer:
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
 
         tokens = expand_ramps(contexts, batches, passes)
-        highest = int(tokens.max(initial=0))
-        if highest >= len(self._table):
-            self._grow(min(highest + 1, self._total_tokens))
-        table = np.frombuffer(self._table, dtype=self._table.typecode)
-        if highest < self._total_tokens:
-            return table[tokens].astype(np.int64)
-        full = tokens >= self._total_tokens
-        tokens[full] = 0
-        durations = table[tokens].astype(np.int64) if len(table) else np.zeros_like(tokens)
-        durations[full] = self._full_ns
-        return durations
+        if int(tokens.max(initial=0)) >= len(self._table):
+            return self._price(tokens)
+        return np.frombuffer(self._table, dtype=self._table.typecode)[tokens].astype(np.int64)
 
     def _level_until(self, count: int, most: int, total: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` where the pool is full and every pass lasts the same."""
@@ -166,25 +157,41 @@ class PolynomialTimer:
         """How many of a run's first passes start with a pool that is not full."""
         return max(0, min(passes, -((context_tokens - self._total_tokens) // batch)))
 
-    def _passes(self, context_tokens: int, batch: int, passes: int) -> array[Any]:
-        """Durations of passes that all lie inside the pool."""
+    def _passes(self, context_tokens: int, batch: int, passes: int) -> array[Any] | list[int]:
+        """Durations of passes that all lie inside the pool.
+
+        Wide batches visit few of the contexts they pass over, so a table would be filled in vain.
+        """
         stop = context_tokens + passes * batch
         if passes and stop - batch >= len(self._table):
+            if passes <= _FEW_PASSES:
+                return [self._evaluate(tokens) for tokens in range(context_tokens, stop, batch)]
+            if batch >= _WIDE_BATCH:
+                import numpy as np  # noqa: PLC0415 - as above
+
+                durations: list[int] = self._price(np.arange(context_tokens, stop, batch)).tolist()
+                return durations
             self._grow(stop - batch + 1)
         return self._table[context_tokens:stop:batch]
 
     def _grow(self, tokens: int) -> None:
         """Tabulate at least the contexts below `tokens`, a whole chunk at a time."""
-        while len(self._table) < tokens:
-            start = len(self._table)
-            self._table += self._chunk(start, min(start + _CHUNK_TOKENS, self._total_tokens))
+        import numpy as np  # noqa: PLC0415 - as above
 
-    def _chunk(self, start: int, stop: int) -> array[Any]:
-        """Durations for the contexts from `start` to `stop`; near-ties are settled one by one."""
-        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+        table = self._table
+        while len(table) < tokens:
+            start = len(table)
+            chunk = self._price(np.arange(start, min(start + _CHUNK_TOKENS, self._total_tokens)))
+            table.frombytes(chunk.astype(table.typecode).tobytes())
 
-        u = np.arange(start, stop, dtype=np.float64)
-        u /= self._total_tokens
+    def _price(self, tokens: Int64s) -> Int64s:
+        """Durations at the given contexts; near-ties are settled one by one."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        u = np.minimum(tokens, self._total_tokens).astype(np.float64)
+        u /= self._total_tokens or 1
+        if not self._total_tokens:
+            u[:] = 1.0
         ms = -25.74 * (u * u)
         ms += 54.01 * u
         ms += 5.74  # above the rule's floor of 1 ms for every u
@@ -192,11 +199,10 @@ class PolynomialTimer:
         if self._decode_speedup not in (0.0, 1.0):
             durations, unsure_scaled = _rounded(durations / NS_PER_S / self._decode_speedup * NS_PER_S)
             unsure |= unsure_scaled
-        chunk = array(self._table.typecode)
-        chunk.frombytes(durations.astype(chunk.typecode).tobytes())
-        for index in np.flatnonzero(unsure).tolist():
-            chunk[index] = self._evaluate(start + index)
-        return chunk
+        if unsure.any():
+            for index in np.flatnonzero(unsure).tolist():
+                durations[index] = self._evaluate(int(tokens[index]))
+        return durations.astype(np.int64)
 
     def _evaluate(self, context_tokens: int) -> int:
         """Price one pass by the exact scalar rules; the table must agree with it everywhere."""
@@ -210,14 +216,14 @@ class PolynomialTimer:
 
 
 def _rounded(values_ns: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Round rising values to whole ns and mark those whose rounding must be decided exactly.
+    """Round values to whole ns and mark those whose rounding must be decided exactly.
 
     Above 2**39 ns a float product may be off by a ten-thousandth, so then all of them are marked.
     """
     import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
 
     rounded = np.rint(values_ns)
-    if rounded[-1] > 1 << 39:
+    if rounded.max(initial=0) > 1 << 39:
         return rounded, np.ones(len(rounded), dtype=np.bool_)
     return rounded, np.abs(values_ns - rounded) > _NEAR_TIE
 

@@ -1,0 +1,227 @@
+"""What each field of a search config does, on which small search."""
+
+from __future__ import annotations
+
+from spica_walk import (
+    CROWD,
+    DRAWN,
+    FEW,
+    FRONT,
+    GOODPUT,
+    PINNED,
+    POOL,
+    RATE,
+    SESSIONS,
+    SHARED,
+    SWEEP,
+    TRACE,
+    TRACE_PATH,
+    Acts,
+    Effect,
+    Inert,
+    Refused,
+    Table,
+    Why,
+    changed,
+)
+
+
+def space(base, **fields) -> Acts:
+    return Acts(base, {f"search_space.{name}": value for name, value in fields.items()})
+
+
+def load(base, **fields) -> Acts:
+    return Acts(base, {f"workload.{name}": value for name, value in fields.items()})
+
+
+def idle(why: Why, reason: str, **fields) -> Inert:
+    """A pinned field or knob of the search space without effect; the note names it first."""
+    changes = {f"search_space.{name}": value for name, value in fields.items()}
+    return Inert(PINNED, changes, f"{', '.join(fields)}: no effect {reason}", why)
+
+
+def unsupported(why: Why, knob: str, value: str) -> Effect:
+    text = f"search_space.{knob}: none of {value} can be simulated yet"
+    return Refused(
+        PINNED, {f"search_space.{knob}": [value], "search_space.parallel_configs": None}, text, why
+    )
+
+
+def dropped(why: Why, knob: str, value: str, kept: str) -> Effect:
+    note = f"{knob}: dropped {value} (cannot be simulated yet), searching {kept}"
+    return Inert(POOL, {f"search_space.{knob}": [value, kept]}, note, why)
+
+
+def role_fields() -> dict[str, tuple[Effect, ...]]:
+    """The fields of the two disaggregated roles."""
+    values = {
+        "max_num_batched_tokens": [8192],
+        "max_num_seqs": [256],
+        "gpu_memory_utilization": 0.5,
+        "enable_prefix_caching": True,
+    }
+    rows = {
+        f"{role}_{name}": (idle(Why.DISAGG, "without disagg", **{f"{role}_{name}": value}),)
+        for role in ("prefill", "decode")
+        for name, value in values.items()
+    }
+    both = (idle(Why.DISAGG, "without disagg", prefill_block_size=32, decode_block_size=32),)
+    return rows | {"prefill_block_size": both, "decode_block_size": both}
+
+
+NO_ROUTER, NO_TIER, NO_POLICY = "without kv_router", "with num_g2_blocks 0", "without a scaling policy"
+
+SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
+    "model_name": (space(PINNED, model_name="Qwen/Qwen3-8B"),),
+    "hardware_sku": (space(PINNED, hardware_sku="h100_sxm"),),
+    "gpu_budget": (space(POOL, gpu_budget=1),),
+    "min_gpu_budget": (space(POOL, min_gpu_budget=2),),
+    "min_endpoint": (idle(Why.PLANNER, NO_POLICY, min_endpoint=2),),
+    "context_length": (space(TRACE, context_length=1450),),
+    "startup_time": (idle(Why.PLANNER, NO_POLICY, startup_time=60.0),),
+    "aic_nextn": (
+        Refused(
+            PINNED,
+            {"search_space.aic_nextn": 1},
+            "search_space.aic_nextn 1: speculative decoding cannot be simulated yet; set 0",
+            Why.SPECULATION,
+        ),
+    ),
+    "agg_block_size": (space(TRACE, agg_block_size=96), space(PINNED, agg_block_size=100_000)),
+    "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),
+    "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),
+    "num_g2_blocks": (
+        Refused(
+            PINNED,
+            {"search_space.num_g2_blocks": 10, "search_space.kv_bytes_per_token": 64},
+            "search_space.num_g2_blocks 10: KV offload to host memory cannot be simulated yet; set 0",
+            Why.TIERS,
+        ),
+    ),
+    "kv_bytes_per_token": (idle(Why.TIERS, NO_TIER, kv_bytes_per_token=64),),
+    "bandwidth_g1_to_g2_gbps": (idle(Why.TIERS, NO_TIER, bandwidth_g1_to_g2_gbps=32.0),),
+    "bandwidth_g2_to_g1_gbps": (idle(Why.TIERS, NO_TIER, bandwidth_g2_to_g1_gbps=32.0),),
+    "offload_batch_size": (idle(Why.TIERS, NO_TIER, offload_batch_size=8),),
+    "active_decode_blocks_threshold": (idle(Why.ROUTER, NO_ROUTER, active_decode_blocks_threshold=0.5),),
+    "active_prefill_tokens_threshold": (idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold=9),),
+    "active_prefill_tokens_threshold_frac": (
+        idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold_frac=0.5),
+    ),
+    "no_admission_control": (
+        idle(Why.ROUTER, NO_ROUTER, no_admission_control=True),
+        Refused(
+            PINNED,
+            {
+                "search_space.no_admission_control": True,
+                "search_space.router_mode": ["kv_router", "round_robin"],
+            },
+            "router admission control is not supported by the Dynamo replay API",
+            Why.ROUTER,
+        ),
+    ),
+    "deployment_mode": (
+        unsupported(Why.DISAGG, "deployment_mode", "disagg"),
+        dropped(Why.DISAGG, "deployment_mode", "disagg", "agg"),
+    ),
+    "backend": (
+        unsupported(Why.BACKENDS, "backend", "sglang"),
+        unsupported(Why.BACKENDS, "backend", "trtllm"),
+        dropped(Why.BACKENDS, "backend", "sglang", "vllm"),
+        dropped(Why.BACKENDS, "backend", "trtllm", "vllm"),
+    ),
+    "agg_max_num_batched_tokens": (space(PINNED, agg_max_num_batched_tokens=[16384]),),
+    "agg_max_num_seqs": (space(CROWD, agg_max_num_seqs=[512]),),
+    "router_mode": (
+        unsupported(Why.ROUTER, "router_mode", "kv_router"),
+        dropped(Why.ROUTER, "router_mode", "kv_router", "round_robin"),
+    ),
+    "overlap_score_credit": (idle(Why.ROUTER, NO_ROUTER, overlap_score_credit=[0.5]),),
+    "prefill_load_scale": (idle(Why.ROUTER, NO_ROUTER, prefill_load_scale=[2.0]),),
+    "host_cache_hit_weight": (idle(Why.ROUTER, NO_ROUTER, host_cache_hit_weight=[0.5]),),
+    "disk_cache_hit_weight": (idle(Why.ROUTER, NO_ROUTER, disk_cache_hit_weight=[0.5]),),
+    "router_temperature": (idle(Why.ROUTER, NO_ROUTER, router_temperature=[0.5]),),
+    "planner_scaling_policy": (
+        unsupported(Why.PLANNER, "planner_scaling_policy", "load_180_5"),
+        dropped(Why.PLANNER, "planner_scaling_policy", "load_180_5", "disabled"),
+    ),
+    "planner_fpm_sampling": (idle(Why.PLANNER, NO_POLICY, planner_fpm_sampling=["small"]),),
+    "planner_load_sensitivity": (idle(Why.PLANNER, NO_POLICY, planner_load_sensitivity=["aggressive"]),),
+    "load_predictor_candidates": (
+        idle(Why.PLANNER, "without throughput scaling", load_predictor_candidates=["arima_raw"]),
+    ),
+    "parallel_configs": (
+        space(PINNED, parallel_configs=[{"tp": 2}]),
+        space(PINNED, parallel_configs=[{"tp": 1, "replicas": 2}]),
+    ),
+    **role_fields(),
+}
+
+WORKLOAD: dict[str, tuple[Effect, ...]] = {
+    "isl": (load(PINNED, isl=31_000), load(RATE, isl=2100)),
+    "osl": (load(PINNED, osl=9), load(RATE, osl=9)),
+    "concurrency": (load(FEW, concurrency=4),),
+    "kv_load_ratio": (load(PINNED, kv_load_ratio=0.2), load(FRONT, kv_load_ratio=[0.1, 0.4])),
+    "request_rate": (load(RATE, request_rate=6),),
+    "num_request_ratio": (load(PINNED, num_request_ratio=2), load(RATE, num_request_ratio=3)),
+    "shared_prefix_ratio": (load(SHARED, shared_prefix_ratio=0.8),),
+    "num_prefix_groups": (load(SHARED, num_prefix_groups=6),),
+    "turns_per_session": (load(FEW, turns_per_session=2),),
+    "inter_turn_delay_ms": (load(SESSIONS, inter_turn_delay_ms=70),),
+    "trace_path": (load(TRACE, trace_path=None, isl=20, osl=2, request_rate=1, num_request_ratio=4),),
+    "trace_format": (
+        Refused(
+            TRACE,
+            {"workload.trace_format": "mooncake-delta"},
+            "workload.trace_format 'mooncake-delta' cannot be read yet (supported: mooncake)",
+            Why.FORMATS,
+        ),
+    ),
+    "trace_block_size": (load(TRACE, trace_block_size=1024),),
+    "arrival_speedup_ratio": (load(TRACE, arrival_speedup_ratio=2),),
+    "replay_concurrency": (load(TRACE, replay_concurrency=1),),
+}
+
+SLA = ("payloads", "metrics", "results")
+GOAL: dict[str, tuple[Effect, ...]] = {
+    "target": (
+        Acts(POOL, {"goal.target": "e2e_latency"}, ("results",)),
+        Acts(POOL, {"goal.target": "throughput_per_gpu"}, ("results",)),
+    ),
+    "sla": (Acts(TRACE, {"goal.sla": {"e2e_ms": 100}}),),
+    "pareto_objectives": (
+        Acts(FRONT, {"goal.pareto_objectives": ["throughput", "e2e_latency"]}, ("results",)),
+    ),
+}
+SLA_TARGET: dict[str, tuple[Effect, ...]] = {
+    "ttft_ms": (Acts(GOODPUT, {"goal.sla.ttft_ms": 20}, SLA),),
+    "itl_ms": (Acts(GOODPUT, {"goal.sla.itl_ms": 5}, SLA),),
+    "e2e_ms": (Acts(GOODPUT, {"goal.sla": {"e2e_ms": 100}}, SLA),),
+}
+SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
+    "max_rounds": (Acts(DRAWN, {"sweep.max_rounds": 3}),),
+    "parallel_evals": (
+        # Several evaluations run in processes of their own, where no payload can be recorded.
+        Acts(changed(DRAWN, {"sweep.candidates_per_round": None}), {"sweep.parallel_evals": 3}, ("metrics",)),
+    ),
+    "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
+    "random_seed": (Acts(DRAWN, {"sweep.random_seed": 2}),),
+    "max_eval_seconds": (Acts(PINNED, {"sweep.max_eval_seconds": 0.001}, ("statuses",)),),
+    "sampler": (
+        Acts(DRAWN, {"sweep.sampler": "grid"}),
+        Acts(POOL, {"sweep.sampler": "random", "sweep.random_seed": 3}),
+    ),
+}
+SECTIONS: dict[str, tuple[Effect, ...]] = {
+    "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),
+    "workload": (Acts(PINNED, {"workload": {"trace_path": TRACE_PATH}}),),
+    "goal": (Acts(PINNED, {"goal": {"target": "e2e_latency"}}, ("results",)),),
+    "sweep": (Acts(DRAWN, {"sweep": SWEEP}),),
+}
+TABLE: Table = {
+    "SmartSearchConfig": SECTIONS,
+    "SearchSpace": SEARCH_SPACE,
+    "Workload": WORKLOAD,
+    "OptimizationGoal": GOAL,
+    "SLATarget": SLA_TARGET,
+    "SweepConfig": SWEEP_CONFIG,
+}

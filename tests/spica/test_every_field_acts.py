@@ -1,0 +1,64 @@
+"""Every field of a search config acts on what is replayed and on its result, or it says why it does not.
+
+Only what this version leaves to later ones may be refused or reported without effect; each such row names
+its reason.
+"""
+
+from __future__ import annotations
+
+import pytest
+from spica_field_table import TABLE
+from spica_walk import PINNED, POOL, TRACE, Acts, Inert, Refused, cases, changed, look, models_below
+
+from aisimulate.spica.config import SmartSearchConfig
+
+ACTS, REFUSED, INERT = (list(cases(TABLE, kind)) for kind in (Acts, Refused, Inert))
+
+
+def named(listed):
+    return pytest.mark.parametrize(
+        "effect", [effect for _, effect in listed], ids=[name for name, _ in listed]
+    )
+
+
+@named(ACTS)
+def test_a_field_acts(effect, monkeypatch):
+    before, after = look(effect.base, monkeypatch), look(changed(effect.base, effect.changes), monkeypatch)
+    for aspect in effect.sees:
+        assert getattr(before, aspect) != getattr(after, aspect), aspect
+    assert not [note for note in after.notes if "no effect" in note]
+
+
+@named(REFUSED)
+def test_a_field_is_refused_with_its_reason(effect, monkeypatch):
+    with pytest.raises(ValueError) as caught:
+        look(changed(effect.base, effect.changes), monkeypatch)
+    assert effect.text in str(caught.value)
+    assert look(effect.base, monkeypatch).metrics
+
+
+@named(INERT)
+def test_a_field_without_effect_is_reported(effect, monkeypatch):
+    before, after = look(effect.base, monkeypatch), look(changed(effect.base, effect.changes), monkeypatch)
+    assert effect.note in after.notes
+    assert effect.note not in before.notes
+    assert after.metrics == before.metrics
+
+
+def test_every_field_of_every_model_is_walked():
+    walked = {f"{model}.{name}" for model, fields in TABLE.items() for name in fields}
+    models = models_below(SmartSearchConfig)
+    assert walked == {f"{model.__name__}.{name}" for model in models for name in model.model_fields}
+
+
+def test_a_row_changes_the_field_it_stands_for():
+    for name, effect in [*ACTS, *REFUSED, *INERT]:
+        field = name.split(".")[1].split("-")[0]
+        assert any(
+            field in path.split(".") or field in str(value) for path, value in effect.changes.items()
+        ), name
+
+
+def test_a_plain_search_has_no_remarks(monkeypatch):
+    for base in (PINNED, POOL, TRACE):
+        assert look(base, monkeypatch).notes == []
