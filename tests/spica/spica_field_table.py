@@ -8,6 +8,7 @@ from spica_walk import (
     FEW,
     FRONT,
     GOODPUT,
+    ONE_BY_ONE,
     PINNED,
     POOL,
     RATE,
@@ -22,7 +23,6 @@ from spica_walk import (
     Refused,
     Table,
     Why,
-    changed,
 )
 
 
@@ -200,8 +200,8 @@ SLA_TARGET: dict[str, tuple[Effect, ...]] = {
 SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
     "max_rounds": (Acts(DRAWN, {"sweep.max_rounds": 3}),),
     "parallel_evals": (
-        # Several evaluations run in processes of their own, where no payload can be recorded.
-        Acts(changed(DRAWN, {"sweep.candidates_per_round": None}), {"sweep.parallel_evals": 3}, ("metrics",)),
+        Acts(ONE_BY_ONE, {"sweep.parallel_evals": 3}, ("payloads", "metrics", "pools")),
+        Acts(DRAWN, {"sweep.parallel_evals": 3}, ("pools",)),
     ),
     "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
     "random_seed": (Acts(DRAWN, {"sweep.random_seed": 2}),),

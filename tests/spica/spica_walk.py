@@ -13,6 +13,8 @@ from pydantic import BaseModel
 
 from aisimulate.replay.execute import execute
 from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.evaluate import EvaluationContext
+from aisimulate.spica.executor import EvaluationPool, InProcessPool, open_pool
 from aisimulate.spica.search import SearchResult, run_search
 
 Config = dict[str, Any]
@@ -66,10 +68,14 @@ Table = dict[str, dict[str, tuple[Effect, ...]]]
 
 @dataclass(frozen=True)
 class Look:
-    """One finished search: the replays that were asked for, in order, and what came of them."""
+    """One finished search: the replays that were asked for, in order, and what came of them.
+
+    `pools` holds how the evaluations were to be run.
+    """
 
     result: SearchResult
     payloads: list[Config]
+    pools: list[dict[str, Any]]
 
     @property
     def metrics(self) -> list[dict[str, float]]:
@@ -93,15 +99,24 @@ class Look:
 
 
 def look(config: Config, monkeypatch: Any) -> Look:
-    """Search `config` with real replays and record what is replayed (in this process)."""
+    """Search `config` with real replays and record what is replayed.
+
+    Everything runs in this process, one replay after the other, unless there is a time cap to hold.
+    """
     payloads: list[Config] = []
+    pools: list[dict[str, Any]] = []
 
     def recorded(payload: Config) -> Config:
         payloads.append(payload)
         return execute(payload)
 
+    def one_by_one(context: EvaluationContext, **asked: Any) -> EvaluationPool:
+        pools.append(asked)
+        return InProcessPool(context) if asked["max_eval_seconds"] is None else open_pool(context, **asked)
+
     monkeypatch.setattr("aisimulate.spica.evaluator.execute", recorded)
-    return Look(run_search(SmartSearchConfig.model_validate(config)), payloads)
+    monkeypatch.setattr("aisimulate.spica.search.open_pool", one_by_one)
+    return Look(run_search(SmartSearchConfig.model_validate(config)), payloads, pools)
 
 
 def changed(base: Config, changes: Changes) -> Config:
@@ -178,6 +193,7 @@ DRAWN = changed(
         "sweep.max_rounds": 2,
     },
 )
+ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})

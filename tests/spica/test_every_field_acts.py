@@ -59,6 +59,22 @@ def test_a_row_changes_the_field_it_stands_for():
         ), name
 
 
+@pytest.mark.parametrize(("sampler", "told"), [("grid", True), ("auto", True), ("random", False)])
+def test_a_seed_that_draws_nothing_is_reported(sampler, told, monkeypatch):
+    seeded = changed(POOL, {"sweep.random_seed": 5, "sweep.sampler": sampler})
+    notes = ["sweep.random_seed: no effect with the grid sampler, which draws nothing"]
+    assert look(seeded, monkeypatch).notes == notes * told
+
+
 def test_a_plain_search_has_no_remarks(monkeypatch):
     for base in (PINNED, POOL, TRACE):
         assert look(base, monkeypatch).notes == []
+
+
+def test_what_later_versions_bring_is_named_in_a_mixed_search_too(monkeypatch):
+    """All fields without effect at once, beside choices that are dropped because of the same subjects."""
+    changes = {path: value for _, effect in INERT for path, value in effect.changes.items()}
+    changes["search_space.router_mode"] = ["round_robin"]  # kv_router would refuse the admission pins
+    notes = look(changed(POOL, changes), monkeypatch).notes
+    listed = ", ".join(note for note in notes if "no effect" in note or "dropped" in note)
+    assert [path for path in changes if path.split(".")[1] not in listed] == ["search_space.router_mode"]

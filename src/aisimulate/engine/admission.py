@@ -47,7 +47,7 @@ def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     """Admit the head if its known length fits and the budget gives it a token; else do nothing."""
     pool = rank.pool
     size, tokens = rank.params.block_size, sequence.tokens
-    match, tail = _lookup(rank, sequence)
+    match, tail = (pool.miss, sequence.len) if sequence.keys is None else _lookup(rank, sequence)
     hit, held, _, _ = match
     if -(-tokens // size) - held > pool.free + pool.inactive:
         return False
@@ -64,7 +64,10 @@ def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
         pool.pin(sequence, match)
     if tail:
         pool.pin_tail(sequence)
-    pool.take(fresh)
+    if fresh <= pool.free:
+        pool.free -= fresh
+    else:
+        pool.take(fresh)
     if sequence.admissions:
         sequence.tail_start = max(rank.shared_blocks(sequence), hit)
     if rank.preempted:
@@ -86,8 +89,7 @@ def _refuses_chunks(rank: RankScheduler, sequence: Sequence, start: int) -> bool
 def _lookup(rank: RankScheduler, sequence: Sequence) -> tuple[Match, int]:
     """Find the cached prefix of the head: shared blocks, then blocks left of its own private run."""
     keys, pool, tokens = sequence.keys, rank.pool, sequence.tokens
-    if keys is None:
-        return pool.miss, sequence.len
+    assert keys is not None
     size = rank.params.block_size
     shared = sequence.input_tokens // size
     if sequence.planned and sequence.most_computed > sequence.input_tokens:

@@ -47,7 +47,8 @@ class DecodeSet:
         self.next_due = _NEVER
         self.members: dict[Sequence, None] = {}
         self._residues = [0] * (2 * block_size)  # twice, so that any window is one slice
-        self._openers: list[dict[Sequence, None]] = [{} for _ in range(block_size)]
+        # Members by residue, only kept once a preemption asked who opens a block.
+        self._openers: list[dict[Sequence, None]] | None = None
         self._buckets: dict[int, dict[Sequence, None]] = {}
         self._finishes: list[int] = []
         self._reordered = False
@@ -84,7 +85,8 @@ class DecodeSet:
         residue = -sequence.base % size
         self._residues[residue] += 1
         self._residues[residue + size] += 1
-        self._openers[residue][sequence] = None
+        if self._openers is not None:
+            self._openers[residue][sequence] = None
         if residue == (self.passes - 1) % size:
             self.opening += 1
         finish = sequence.end_tokens - sequence.base
@@ -101,7 +103,8 @@ class DecodeSet:
         residue = -sequence.base % size
         self._residues[residue] -= 1
         self._residues[residue + size] -= 1
-        del self._openers[residue][sequence]
+        if self._openers is not None:
+            del self._openers[residue][sequence]
         if residue == (self.passes - 1) % size:
             self.opening -= 1
 
@@ -132,6 +135,10 @@ class DecodeSet:
 
     def openers(self) -> list[Sequence]:
         """List, in running order, the members that open a block in the next pass."""
+        if self._openers is None:
+            self._openers = [{} for _ in range(self._block_size)]
+            for sequence in self.members:
+                self._openers[-sequence.base % self._block_size][sequence] = None
         members = list(self._openers[(self.passes - 1) % self._block_size])
         if self._reordered:
             members.sort(key=_running_order)

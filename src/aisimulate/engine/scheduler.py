@@ -41,6 +41,7 @@ class RankScheduler:
         "_chunk_starts",
         "_fifo",
         "_longest_prompt",
+        "_pass_tokens",
         "_start_ns",
         "budget",
         "decoders",
@@ -93,6 +94,7 @@ class RankScheduler:
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
         self._start_ns = self.budget = 0
+        self._pass_tokens = params.max_num_batched_tokens
         self._fifo = params.preemption_mode == "fifo"
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
@@ -162,7 +164,7 @@ class RankScheduler:
         if self.eventful:
             self._clear()
         decoders, pool = self.decoders, self.pool
-        self.budget = self.params.max_num_batched_tokens - decoders.count
+        self.budget = self._pass_tokens - decoders.count
         opening = decoders.opening
         if self.budget < 0 or (self._fifo and self._lacks_room(opening)):
             self.eventful = True

@@ -114,4 +114,6 @@ def _coverage_notes(
                 f"{branch.deployment_mode}: the grid has {size} points, but the budget of {budget} "
                 "measurements may end before its last one"
             )
+    if "random_seed" in config.sweep.model_fields_set and set(policies.values()) == {"grid"}:
+        notes.append("sweep.random_seed: no effect with the grid sampler, which draws nothing")
     return notes

@@ -147,10 +147,25 @@ class SessionDriver:
         if len(turns) > 1:
             return self._dispatch_turn(self._open_conversation(index, session, arrival_ms), ready_ns)
         turn = turns[0]
-        keys, planned = self._own_content(turn)
-        return self._enter(
-            turn, session, session.turn_offset, arrival_ms, ready_ns, turn.input_tokens, keys, planned
+        keys, planned = turn.block_ids, False
+        if self._speller is not None:
+            keys, planned = self._own_content(turn)
+        ordinal = len(self.sequences)
+        sequence = Sequence(
+            ordinal,
+            turn,
+            session,
+            session.turn_offset,
+            arrival_ms,
+            ready_ns,
+            turn.input_tokens,
+            turn.output_tokens,
+            keys,
+            self._stride,
+            planned,
         )
+        self.sequences.append(sequence)
+        return sequence
 
     def _open_conversation(self, index: int, session: Session, arrival_ms: float) -> _Conversation:
         history = None
