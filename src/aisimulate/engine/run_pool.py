@@ -263,8 +263,9 @@ class RunPool:
 
         `computed_tokens`: tokens whose KV exists; the last block may be partial and is freed at once.
         """
-        full, rest = divmod(computed_tokens, self.block_size)
-        self.free += rest > 0
+        full = computed_tokens // self.block_size
+        if full * self.block_size < computed_tokens:
+            self.free += 1
         tail = full - sequence.tail_start
         if tail > 0:
             if not cached:

@@ -318,7 +318,7 @@ class RankScheduler:
             self.done.append(sequence)
         else:
             self.joining.append(sequence)
-            if _needs_decode(sequence):
+            if (sequence.tokens > prompt or start >= prompt) and _needs_decode(sequence):
                 self.run_context += sequence.tokens
                 self.run_batch += 1
 
@@ -391,16 +391,11 @@ class RankScheduler:
             self.publish(self.planned, 0)
         terminal = self.rejected[:]
         for sequence in terminal:
-            sequence.status = REJECTED
-            sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
-            sequence.terminal_ns = end_ns
-        for sequence in self.done:
-            terminal.append(self._complete(sequence, sequence.tokens, end_ns))
+            _reject(sequence, end_ns)
+        if self.done:
+            self._complete(self.done, 0, end_ns, terminal)
         if decoders.passes >= decoders.next_due:
-            for sequence in decoders.pop_finished():
-                sequence.last_token_ns = end_ns
-                self.planned.pop(sequence, None)
-                terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
+            self._complete(decoders.pop_finished(), 1, end_ns, terminal)
         if self.joining:
             self._emit_joining(end_ns, terminal)
         return terminal
@@ -432,6 +427,7 @@ class RankScheduler:
 
     def _emit_joining(self, end_ns: int, terminal: list[Sequence]) -> None:
         """Let the sequences whose prefill ended emit a token, then decode on or complete."""
+        finished = []
         for sequence in self.joining:
             if sequence.first_token_ns is None:
                 sequence.first_token_ns = end_ns
@@ -442,19 +438,36 @@ class RankScheduler:
                     sequence.second_token_ns = end_ns
             sequence.tokens += 1
             if sequence.tokens == sequence.end_tokens:
-                sequence.last_token_ns = end_ns
-                terminal.append(self._complete(sequence, sequence.tokens - 1, end_ns))
+                finished.append(sequence)
             else:
                 self.decoders.add(sequence)
                 if sequence.planned:
                     self.planned[sequence] = None
+        if finished:
+            self._complete(finished, 1, end_ns, terminal)
 
-    def _complete(self, sequence: Sequence, computed_tokens: int, end_ns: int) -> Sequence:
-        self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
-        sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
-        sequence.status = COMPLETED
-        sequence.terminal_ns = end_ns
-        return sequence
+    def _complete(
+        self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]
+    ) -> None:
+        """End sequences that got all their tokens; the last token of each (`uncomputed` 1) has no KV."""
+        if self.planned:
+            for sequence in sequences:
+                self.planned.pop(sequence, None)
+        release, cached = self.pool.release, self.params.enable_prefix_caching
+        for sequence in sequences:
+            release(sequence, sequence.tokens - uncomputed, cached)
+            sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
+            if uncomputed:
+                sequence.last_token_ns = end_ns
+            sequence.status = COMPLETED
+            sequence.terminal_ns = end_ns
+        terminal += sequences
+
+
+def _reject(sequence: Sequence, end_ns: int) -> None:
+    sequence.status = REJECTED
+    sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
+    sequence.terminal_ns = end_ns
 
 
 def _needs_decode(sequence: Sequence) -> bool:

@@ -103,9 +103,16 @@ class Fleet:
         first_round = True
         while True:
             idle = self._finish_passes(now_ns)
+            # Passes that started in an earlier round of this instant run to a later boundary.
+            boundary_ns = now_ns if first_round else now_ns + 1
             for sequence in self._driver.pop_ready(now_ns):
-                # Passes that started in an earlier round of this instant run to a later boundary.
-                idle.add(self._accept(sequence, now_ns, now_ns if first_round else now_ns + 1))
+                index, sequence.rank = self._placement.place(sequence)
+                sequence.worker = index
+                worker = self._workers[index]
+                worker.submit(sequence)
+                if worker.busy:
+                    self._cut(index, now_ns, boundary_ns)
+                idle.add(index)
             self._start_passes(idle, now_ns)
             arrival_ns = self._driver.next_ready_ns()
             if arrival_ns is None or arrival_ns > now_ns:
@@ -135,19 +142,14 @@ class Fleet:
         for sequence in self._workers[index].finish():
             self._driver.on_terminal(sequence, now_ns)
 
-    def _accept(self, sequence: Sequence, now_ns: int, boundary_ns: int) -> int:
-        """Place a sequence; a run in flight ends at its first boundary at or after `boundary_ns`."""
-        index, sequence.rank = self._placement.place(sequence)
-        sequence.worker = index
+    def _cut(self, index: int, now_ns: int, boundary_ns: int) -> None:
+        """End the run in flight on a worker at its first boundary at or after `boundary_ns`."""
         worker = self._workers[index]
-        worker.submit(sequence)
-        if worker.busy:
-            worker.cut(boundary_ns)
-            self._ends[index] = worker.end_ns
-            if worker.end_ns == now_ns:
-                worker.finish()  # a boundary in the middle of a run: nothing completes
-                self._ends[index] = NEVER
-        return index
+        worker.cut(boundary_ns)
+        self._ends[index] = worker.end_ns
+        if worker.end_ns == now_ns:
+            worker.finish()  # a boundary in the middle of a run: nothing completes
+            self._ends[index] = NEVER
 
     def _start_passes(self, candidates: set[int], now_ns: int) -> None:
         """Start passes on idle workers in worker order; passes of no length end and go on at once."""

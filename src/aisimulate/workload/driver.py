@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ class SessionDriver:
         # have no place yet. Later turns are few, and wait in a heap.
         self._starts: list[tuple[int, int]] = []
         self._cursor = 0
-        self._waiting = len(self._sessions)
+        self._session_count = self._waiting = len(self._sessions)
         self._later: list[tuple[int, int, _Conversation]] = []
         self._in_flight: dict[int, _Conversation] = {}  # by ordinal, sessions of several turns only
         if workload.concurrency is None:
@@ -81,20 +82,19 @@ class SessionDriver:
         """Dispatch every request ready by `now_ns`, ordered by ready instant, session index and turn."""
         if self._later and self._later[0][0] <= now_ns:
             return self._pop_merged(now_ns)
-        starts, cursor = self._starts, self._cursor
-        ready = []
-        while cursor < len(starts) and starts[cursor][0] <= now_ns:
-            ready.append(self._dispatch_first(*starts[cursor]))
-            cursor += 1
-        self._cursor = cursor
-        return ready
+        starts = self._starts
+        end = bisect_right(starts, (now_ns, self._session_count), self._cursor)
+        due = starts[self._cursor : end]
+        self._cursor = end
+        dispatch = self._dispatch_first
+        return [dispatch(ready_ns, index) for ready_ns, index in due]
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request completed or was rejected at `now_ns`."""
-        conversation = self._in_flight.pop(sequence.ordinal, None)
+        conversation = self._in_flight.pop(sequence.ordinal, None) if self._in_flight else None
         if conversation is not None and conversation.number + 1 < len(conversation.session.turns):
             self._schedule_next_turn(conversation, sequence, now_ns)
-        elif self._waiting < len(self._sessions):
+        elif self._waiting < self._session_count:
             self._starts.append((now_ns, self._waiting))
             self._waiting += 1
 
