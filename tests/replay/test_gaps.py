@@ -29,9 +29,10 @@ FORMULAS = (
 )
 
 runs = st.lists(
-    st.tuples(st.integers(1, 9), st.integers(1, 5000), st.integers(1, 70), st.integers(1, 9)), max_size=8
+    st.tuples(st.integers(1, 9), st.integers(1, 5000), st.integers(1, 70), st.integers(1, 9), st.just(0)),
+    max_size=8,
 )
-pass_gaps = st.lists(st.tuples(st.integers(0, 10**10), st.integers(1, 9)), max_size=8)
+pass_gaps = st.lists(st.tuples(st.integers(0, 10**10), st.integers(1, 9), st.just(0)), max_size=8)
 series_gaps = st.lists(
     st.tuples(st.lists(st.integers(0, 10**8), min_size=1, max_size=30), st.integers(1, 9)), max_size=4
 )
@@ -39,20 +40,13 @@ series_gaps = st.lists(
 
 @st.composite
 def logs(draw):
-    """One or two logs, some of whose gaps are taken back by a request that did not finish."""
+    """One or two logs."""
     result = []
     for formula in draw(st.lists(st.sampled_from(FORMULAS), min_size=1, max_size=2)):
         log = GapLog(FormulaTimer(formula))
         log.runs = draw(runs)
         log.passes = draw(pass_gaps)
-        log.series = [(array("q", durations), weight) for durations, weight in draw(series_gaps)]
-        for batch, context, passes, weight in list(log.runs):
-            skip = draw(st.integers(0, passes))
-            kept = draw(st.integers(0, passes - skip))
-            if kept and draw(st.booleans()):
-                log.runs.append((batch, context + skip * batch, kept, -draw(st.integers(1, weight))))
-        log.passes += [(gap, -1) for gap, _ in log.passes if draw(st.booleans())]
-        log.series += [(durations[:2], -1) for durations, _ in log.series if draw(st.booleans())]
+        log.series = [(array("q", durations), weight, 0) for durations, weight in draw(series_gaps)]
         ended = sequence(status=draw(st.sampled_from([COMPLETED, None])), tokens=(1.0,))
         log.singles = [(gap, ended) for gap in draw(st.lists(st.integers(0, 10**9), max_size=3))]
         result.append(log)
@@ -62,10 +56,10 @@ def logs(draw):
 def logged(some_logs):
     """Every (gap, weight), passes one by one."""
     for log in some_logs:
-        for batch, context, passes, weight in log.runs:
+        for batch, context, passes, weight, _ in log.runs:
             yield from ((gap, weight) for gap in log.timer.durations_ns(batch, context, passes))
-        yield from log.passes
-        for durations, weight in log.series:
+        yield from ((gap, weight) for gap, weight, _ in log.passes)
+        for durations, weight, _ in log.series:
             yield from ((gap, weight) for gap in durations)
         yield from ((gap, 1) for gap, owner in log.singles if owner.status == COMPLETED)
 
@@ -114,9 +108,9 @@ def test_pooled_gaps_are_those_of_the_expanded_log(some_logs, block_passes):
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(10**6, 10**9), st.integers(1, 99)), min_size=1, max_size=20))
-def test_moments_without_gaps_taken_back(pairs):
+def test_moments_of_passes(pairs):
     log = GapLog(FormulaTimer(FORMULAS[0]))
-    log.passes = pairs
+    log.passes = [(*pair, 0) for pair in pairs]
     summary = summarize_gaps([log])
     gaps = [gap for gap, weight in pairs for _ in range(weight)]
     assert summary.itl_ms.mean == sum(gaps) / len(gaps) / 10**6
@@ -129,11 +123,6 @@ def test_moments_without_gaps_taken_back(pairs):
 def test_no_gaps():
     assert summarize_gaps([]) == summarize_gaps([gap_log()]) == GapSummary()
     assert summarize_gaps([]).itl_ms == summarize_gaps([]).rate_tok_s == (0.0,) * 9
-
-
-def test_all_gaps_taken_back():
-    log = gap_log(passes=[(5.0, 2), (5.0, -2)], runs=[(2, 10, 30, 2), (2, 10, 30, -2)])
-    assert summarize_gaps([log]) == GapSummary()
 
 
 def test_gaps_of_zero_only_have_no_rate():
@@ -153,7 +142,7 @@ def test_singles_count_only_when_their_request_completed():
 def test_single_gap_values_at_the_edges_of_the_bins(gap_ns):
     neighbours = [max(0, gap_ns - 1), gap_ns, min(2**53 - 1, gap_ns + 1)]
     log = GapLog(FormulaTimer(FORMULAS[0]))
-    log.passes = [(gap, 1) for gap in neighbours]
+    log.passes = [(gap, 1, 0) for gap in neighbours]
     summary = summarize_gaps([log])
     ordered = sorted(neighbours)
     assert summary.itl_ms.min == ordered[0] / 1e6

@@ -33,7 +33,7 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
                 return
             sequence.reason = _stuck_reason(rank, sequence)
         rank.rejected.append(waiting.popleft())
-        rank.eventful = True
+        rank.eventful = rank.unusual = True
 
 
 def _stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:

@@ -22,7 +22,7 @@ class DecodeSet:
 
     `passes`: passes done so far; `count` members; `context_tokens`: sum of their lengths before the next
     pass; `opening`: members that open a block in the next pass; `next_due`: pass count of the earliest
-    finish (preemption may have emptied it).
+    finish.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class DecodeSet:
     def remove(self, sequence: Sequence) -> None:
         """Take out a member that is preempted; its `tokens` becomes its length."""
         self._unfile(sequence)
-        del self._buckets[sequence.end_tokens - sequence.base][sequence]
+        self._unbook(sequence)
         del self.members[sequence]
         self.count -= 1
         sequence.tokens = self.passes + sequence.base
@@ -74,7 +74,7 @@ class DecodeSet:
     def hold_back(self, sequence: Sequence) -> None:
         """Undo the growth of a member that did not take part in the last pass."""
         self._unfile(sequence)
-        del self._buckets[sequence.end_tokens - sequence.base][sequence]
+        self._unbook(sequence)
         sequence.base -= 1
         self.context_tokens -= 1
         self._file(sequence)
@@ -108,20 +108,22 @@ class DecodeSet:
         if residue == (self.passes - 1) % size:
             self.opening -= 1
 
-    def next_finish(self) -> int:
-        """Pass count at which the next member finishes; the set is not empty."""
+    def _unbook(self, sequence: Sequence) -> None:
+        """Take a member out of its finish bucket; drop buckets that are empty at the head."""
         finishes, buckets = self._finishes, self._buckets
-        while not buckets[finishes[0]]:
+        del buckets[sequence.end_tokens - sequence.base][sequence]
+        while finishes and not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
-        self.next_due = finishes[0]
-        return self.next_due
+        self.next_due = finishes[0] if finishes else _NEVER
 
     def pop_finished(self) -> list[Sequence]:
         """Take out, in running order, the members that finish at the current pass count."""
-        finishes = self._finishes
-        finished: list[Sequence] = []
-        while finishes and finishes[0] <= self.passes:
-            finished += self._buckets.pop(heappop(finishes))  # an earlier bucket was emptied by preemption
+        finishes, buckets = self._finishes, self._buckets
+        if not finishes or finishes[0] > self.passes:
+            return []
+        finished = list(buckets.pop(heappop(finishes)))
+        while finishes and not buckets[finishes[0]]:
+            del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
         if self._reordered:
             finished.sort(key=_running_order)
@@ -152,7 +154,7 @@ class DecodeSet:
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
-        if self.count * (passes // self._block_size + 1) <= blocks or self.demand(passes) <= blocks:
+        if self.demand(passes) <= blocks:
             return passes
         low, high = 1, passes
         while high - low > 1:

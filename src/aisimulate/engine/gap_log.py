@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 class GapLog:
     """Gaps between tokens, grouped.
 
-    `runs`: (batch, context_tokens, passes, weight) - each pass of that run of `timer` is a gap of `weight`
-    requests. `passes`: (duration_ns, weight) - one pass that is a gap of `weight` requests.
-    `series`: (durations_ns, weight) - consecutive passes, each a gap of `weight` requests.
+    `runs`: (batch, context_tokens, passes, weight, first) - each pass of that run of `timer` is a gap of
+    `weight` requests; `first` is the pass count at its start.
+    `passes`: (duration_ns, weight, first) - one pass that is a gap of `weight` requests.
+    `series`: (durations_ns, weight, first) - consecutive passes, each a gap of `weight` requests.
     `singles`: (gap_ns, sequence) - a gap that only this sequence saw (it was preempted or stalled).
     Only requests that complete count: see `Absences`.
     """
@@ -28,9 +29,9 @@ class GapLog:
 
     def __init__(self, timer: PassTimer) -> None:
         self.timer = timer
-        self.runs: list[tuple[int, int, int, int]] = []
-        self.passes: list[tuple[int, int]] = []
-        self.series: list[tuple[array[int], int]] = []
+        self.runs: list[tuple[int, int, int, int, int]] = []
+        self.passes: list[tuple[int, int, int]] = []
+        self.series: list[tuple[array[int], int, int]] = []
         self.singles: list[tuple[int, Sequence]] = []
 
 

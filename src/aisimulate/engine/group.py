@@ -33,7 +33,6 @@ class GroupWorker:
         "_durations",
         "_passes",
         "_ranks",
-        "_series_starts",
         "_start_ns",
         "_timer",
         "_totals",
@@ -57,7 +56,6 @@ class GroupWorker:
         self._active: list[RankScheduler] = []
         self._durations: list[int] = []  # of the passes in flight that were priced so far
         self._totals: list[int] = []  # running sums of the same
-        self._series_starts: list[int] = []
 
     @property
     def has_work(self) -> bool:
@@ -148,8 +146,8 @@ class GroupWorker:
     def _log_gaps(self) -> None:
         weight = sum(rank.gap_weight for rank in self._active)
         if weight:
-            self.gap_log.series.append((array("q", self._durations[: self._passes]), weight))
-            self._series_starts.append(self.passes)
+            durations_ns = array("q", self._durations[: self._passes])
+            self.gap_log.series.append((durations_ns, weight, self.passes))
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
@@ -170,8 +168,8 @@ class GroupWorker:
     def _leave_out(self, absences: Absences) -> None:
         log = self.gap_log
         log.series = [
-            (durations_ns[low - start : high - start], weight - count)
-            for start, (durations_ns, weight) in zip(self._series_starts, log.series, strict=True)
-            for low, high, count in absences.pieces(start, start + len(durations_ns))
+            (durations_ns[low - first : high - first], weight - count, low)
+            for durations_ns, weight, first in log.series
+            for low, high, count in absences.pieces(first, first + len(durations_ns))
             if weight > count
         ]

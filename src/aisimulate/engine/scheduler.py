@@ -66,6 +66,7 @@ class RankScheduler:
         "spans",
         "stalled",
         "timer",
+        "unusual",
         "waiting",
     )
 
@@ -90,7 +91,7 @@ class RankScheduler:
         self.joining: list[Sequence] = []
         self.done: list[Sequence] = []
         self.rejected: list[Sequence] = []
-        self.eventful = self.preempted = False
+        self.eventful = self.unusual = self.preempted = False
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
         self._start_ns = self.budget = 0
@@ -102,9 +103,13 @@ class RankScheduler:
 
     def _clear(self) -> None:
         """Forget what the last pass did besides plain decoding."""
-        self.eventful = self.preempted = False
-        self.held_back, self.joining, self.done, self.rejected = [], [], [], []
+        self.eventful = False
+        self.joining = []
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
+        if self.unusual:
+            self.preempted = False
+            self.held_back, self.done, self.rejected = [], [], []
+            self.unusual = bool(self.stalled or self.planned)
 
     # Queue --------------------------------------------------------------------------------------------
 
@@ -167,7 +172,7 @@ class RankScheduler:
         self.budget = self._pass_tokens - decoders.count
         opening = decoders.opening
         if self.budget < 0 or (self._fifo and self._lacks_room(opening)):
-            self.eventful = True
+            self.eventful = self.unusual = True
             self.budget = stepwise.schedule_running(self, now_ns)
         else:
             if opening > pool.free + pool.inactive:
@@ -262,7 +267,7 @@ class RankScheduler:
                 self.run_batch -= 1
 
     def _requeue(self, sequence: Sequence, computed_tokens: int) -> None:
-        self.eventful = self.preempted = True
+        self.eventful = self.unusual = self.preempted = True
         self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
         sequence.computed = 0
         sequence.most_computed = max(sequence.most_computed, computed_tokens)
@@ -316,6 +321,7 @@ class RankScheduler:
             self.partial = None
         if sequence.end_tokens == sequence.tokens:
             self.done.append(sequence)
+            self.unusual = True
         else:
             self.joining.append(sequence)
             if (sequence.tokens > prompt or start >= prompt) and _needs_decode(sequence):
@@ -350,8 +356,11 @@ class RankScheduler:
         self.run_context = decoders.context_tokens
         if self.planned and self.waiting:
             return 1  # what they generate may be in the prompt of the head, which then needs fewer blocks
-        until_finish = decoders.next_finish() - decoders.passes
-        return decoders.longest_within(until_finish, pool.free + pool.inactive + opening)
+        passes = decoders.next_due - decoders.passes
+        blocks = pool.free + pool.inactive + opening
+        if decoders.count * (passes // self.params.block_size + 1) <= blocks:
+            return passes
+        return decoders.longest_within(passes, blocks)
 
     def _price(self) -> None:
         """Time a single pass: prefill group plus decode group, two separate forwards."""
@@ -383,21 +392,27 @@ class RankScheduler:
             # Growth of the first pass was taken when it began.
             self.pool.take(decoders.demand(passes) - decoders.opening)
         decoders.advance(passes)
-        if self.held_back or self.stalled:
-            self._settle_stalled(end_ns)
+        terminal = self._commit_unusual(end_ns) if self.unusual else []
         if self.fresh:
             self._settle_second_tokens(first_end_ns)
-        if self.planned:
-            self.publish(self.planned, 0)
-        terminal = self.rejected[:]
-        for sequence in terminal:
-            _reject(sequence, end_ns)
-        if self.done:
-            self._complete(self.done, 0, end_ns, terminal)
         if decoders.passes >= decoders.next_due:
             self._complete(decoders.pop_finished(), 1, end_ns, terminal)
         if self.joining:
             self._emit_joining(end_ns, terminal)
+        return terminal
+
+    def _commit_unusual(self, end_ns: int) -> list[Sequence]:
+        """Settle what few passes have: decoders that missed it, planned output, rejections, no output."""
+        if self.held_back or self.stalled:
+            self._settle_stalled(end_ns)
+        if self.planned:
+            self.publish(self.planned, 0)
+        terminal = self.rejected[:]
+        for sequence in terminal:
+            sequence.status = REJECTED
+            sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
+            sequence.terminal_ns = end_ns
+        self._complete(self.done, 0, end_ns, terminal)
         return terminal
 
     def _settle_stalled(self, end_ns: int) -> None:
@@ -443,6 +458,7 @@ class RankScheduler:
                 self.decoders.add(sequence)
                 if sequence.planned:
                     self.planned[sequence] = None
+                    self.unusual = True
         if finished:
             self._complete(finished, 1, end_ns, terminal)
 
@@ -462,12 +478,6 @@ class RankScheduler:
             sequence.status = COMPLETED
             sequence.terminal_ns = end_ns
         terminal += sequences
-
-
-def _reject(sequence: Sequence, end_ns: int) -> None:
-    sequence.status = REJECTED
-    sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
-    sequence.terminal_ns = end_ns
 
 
 def _needs_decode(sequence: Sequence) -> bool:

@@ -24,10 +24,8 @@ class RankWorker:
     """
 
     __slots__ = (
-        "_pass_starts",
         "_passes",
         "_rank",
-        "_run_starts",
         "_start_ns",
         "_timer",
         "busy",
@@ -47,9 +45,6 @@ class RankWorker:
         self.end_ns = 0
         self._start_ns = 0
         self._passes = 0
-        # Pass counts at which the entries of the gap log's runs and passes begin.
-        self._run_starts: list[int] = []
-        self._pass_starts: list[int] = []
 
     @property
     def has_work(self) -> bool:
@@ -71,10 +66,13 @@ class RankWorker:
         """Begin a pass, or a run of passes, at `now_ns`."""
         rank = self._rank
         self.busy = True
-        self._start_ns = now_ns
+        self._start_ns = self.end_ns = now_ns
         self._passes = rank.plan(now_ns)
-        self.exact = not rank.run_batch
-        self.end_ns = now_ns + rank.pass_ns if self.exact else now_ns
+        if rank.run_batch:
+            self.exact = False
+        else:
+            self.exact = True
+            self.end_ns += rank.pass_ns
 
     def bound(self) -> int:
         """Bring `end_ns` to its best cheap lower bound and return it."""
@@ -104,19 +102,17 @@ class RankWorker:
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
-        rank = self._rank
+        rank, passes = self._rank, self._passes
         first_end_ns = self.end_ns
-        start = rank.decoders.passes
-        if batch := rank.run_batch:
-            self.gap_log.runs.append((batch, rank.run_context, self._passes, batch))
-            self._run_starts.append(start)
-            if self._passes > 1 and rank.fresh:
-                first_end_ns = self._start_ns + self._timer.decode_ns(batch, rank.run_context)
-        elif rank.gap_weight:
-            self.gap_log.passes.append((rank.pass_ns, rank.gap_weight))
-            self._pass_starts.append(start)
         self.busy = False
-        return rank.commit(self._passes, first_end_ns, self.end_ns)
+        if batch := rank.run_batch:
+            context = rank.run_context
+            self.gap_log.runs.append((batch, context, passes, batch, rank.decoders.passes))
+            if rank.fresh and passes > 1:
+                first_end_ns = self._start_ns + self._timer.decode_ns(batch, context)
+        elif rank.gap_weight:
+            self.gap_log.passes.append((rank.pass_ns, rank.gap_weight, rank.decoders.passes))
+        return rank.commit(passes, first_end_ns, self.end_ns)
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
@@ -141,14 +137,14 @@ class RankWorker:
     def _leave_out(self, absences: Absences) -> None:
         log = self.gap_log
         log.runs = [
-            (batch, context + (low - start) * batch, high - low, weight - count)
-            for start, (batch, context, passes, weight) in zip(self._run_starts, log.runs, strict=True)
-            for low, high, count in absences.pieces(start, start + passes)
+            (batch, context + (low - first) * batch, high - low, weight - count, low)
+            for batch, context, passes, weight, first in log.runs
+            for low, high, count in absences.pieces(first, first + passes)
             if weight > count
         ]
         log.passes = [
-            (duration_ns, weight - count)
-            for start, (duration_ns, weight) in zip(self._pass_starts, log.passes, strict=True)
-            for _, _, count in absences.pieces(start, start + 1)
+            (duration_ns, weight - count, first)
+            for duration_ns, weight, first in log.passes
+            for _, _, count in absences.pieces(first, first + 1)
             if weight > count
         ]

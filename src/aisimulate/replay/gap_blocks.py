@@ -25,8 +25,7 @@ BLOCK_PASSES = 1 << 14
 def gap_blocks(logs: Sequence[GapLog]) -> list[Block]:
     """Blocks of the gaps (ns) of all requests that completed, each of about `BLOCK_PASSES` and none empty.
 
-    Gaps that are taken back are there with a negative weight. A block holds runs of similar duration, so a
-    reader who looks for particular gaps needs few blocks.
+    A block holds runs of similar duration, so a reader who looks for particular gaps needs few blocks.
     """
     return [*_point_blocks(logs), *_series_blocks(logs), *_run_blocks(logs)]
 
@@ -47,12 +46,12 @@ class Points:
 class _Series:
     """Consecutive passes, as in `GapLog.series`."""
 
-    rows: list[tuple[array[int], int]]
+    rows: list[tuple[array[int], int, int]]
 
     def pairs(self) -> Pairs:
-        gaps = np.frombuffer(b"".join(durations for durations, _ in self.rows), dtype=np.int64)
-        weights = np.array([weight for _, weight in self.rows], dtype=np.int64)
-        return gaps, np.repeat(weights, [len(durations) for durations, _ in self.rows])
+        gaps = np.frombuffer(b"".join(durations for durations, _, _ in self.rows), dtype=np.int64)
+        weights = np.array([weight for _, weight, _ in self.rows], dtype=np.int64)
+        return gaps, np.repeat(weights, [len(durations) for durations, _, _ in self.rows])
 
 
 @dataclass(slots=True, frozen=True)
@@ -96,7 +95,7 @@ def _table(rows: Iterable[tuple[int, ...]], width: int) -> Ints:
 
 
 def _point_blocks(logs: Sequence[GapLog]) -> Iterator[Points]:
-    passes = _table(chain.from_iterable(log.passes for log in logs), 2)
+    passes = _table(chain.from_iterable(log.passes for log in logs), 3)[:, :2]
     singles = _table(
         ((gap_ns, 1) for log in logs for gap_ns, sequence in log.singles if sequence.status == COMPLETED), 2
     )
@@ -109,7 +108,7 @@ def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
     rows = [row for log in logs for row in log.series if row[0]]
     rows.sort(key=lambda row: row[0][0])
     start = passes = 0
-    for stop, (durations, _) in enumerate(rows, start=1):
+    for stop, (durations, _, _) in enumerate(rows, start=1):
         passes += len(durations)
         if passes >= BLOCK_PASSES or stop == len(rows):
             yield _Series(rows[start:stop])
@@ -117,10 +116,10 @@ def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
 
 
 def _run_blocks(logs: Sequence[GapLog]) -> Iterator[_Runs]:
-    rows: dict[int, tuple[PassTimer, list[tuple[int, int, int, int]]]] = {}
+    rows: dict[int, tuple[PassTimer, list[tuple[int, int, int, int, int]]]] = {}
     for log in logs:
         rows.setdefault(id(log.timer), (log.timer, []))[1].extend(log.runs)
     for timer, runs in rows.values():
         if runs:
-            columns = np.ascontiguousarray(_table(runs, 4).T)
+            columns = np.ascontiguousarray(_table(runs, 5)[:, :4].T)
             yield from _Runs(timer, *columns).by_duration().blocks(BLOCK_PASSES)
