@@ -21,11 +21,14 @@ class FormulaTimer:
     def durations_ns(self, batch, context, passes):
         return [int(self.formula(batch, context + i * batch)) for i in range(passes)]
 
-    def expand_ns(self, batches, contexts, passes):
+    def decode_ns(self, batch, context):
+        return int(self.formula(batch, context))
+
+    def tally_ns(self, batches, contexts, passes, weights):
         self.priced += int(passes.sum())
         rows = zip(batches.tolist(), contexts.tolist(), passes.tolist(), strict=True)
         values = [ns for row in rows for ns in self.durations_ns(*row)]
-        return np.array(values, dtype=np.int64)
+        return np.array(values, dtype=np.int64), np.repeat(weights, passes)
 
 
 def ns(ms):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -71,12 +72,19 @@ def check_cuts(timer: PassTimer, run: Run) -> None:
     check_cut(timer, run, 2 * ends[-1] + 10)
 
 
-def check_expand(timer: PassTimer, many: Sequence[Run]) -> None:
-    """`expand_ns` is `durations_ns` of every run, one after the other."""
+def check_tally(timer: PassTimer, many: Sequence[Run]) -> None:
+    """`tally_ns` counts `durations_ns` of every run; run i has weight i + 1."""
     columns = [np.array([run[i] for run in many], dtype=np.int64) for i in range(3)]
-    expanded = timer.expand_ns(*columns)
-    assert expanded.dtype == np.int64
-    assert expanded.tolist() == [d for run in many for d in timer.durations_ns(*run)]
+    durations, counts = timer.tally_ns(*columns, np.arange(1, len(many) + 1))
+    assert durations.dtype == counts.dtype == np.int64
+    tallied: Counter[int] = Counter()
+    for duration, count in zip(durations.tolist(), counts.tolist(), strict=True):
+        tallied[duration] += count
+    expected: Counter[int] = Counter()
+    for weight, run in enumerate(many, start=1):
+        for duration in timer.durations_ns(*run):
+            expected[duration] += weight
+    assert +tallied == expected
 
 
 def check_prefill_wrapper(timer: PassTimer) -> None:

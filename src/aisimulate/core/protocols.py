@@ -43,13 +43,17 @@ class PassTimer(Protocol):
         """List the duration of each pass of a run, in order."""
         ...
 
-    def expand_ns(
+    def tally_ns(
         self,
         batches: npt.NDArray[np.int64],
         contexts: npt.NDArray[np.int64],
         passes: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.int64]:
-        """Durations of the passes of many runs, concatenated (length = passes.sum())."""
+        weights: npt.NDArray[np.int64],
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Durations of the passes of many runs, each pass counted `weight` times: (durations, counts).
+
+        Equal durations may be put together; the order means nothing.
+        """
         ...
 
 

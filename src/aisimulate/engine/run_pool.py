@@ -47,7 +47,17 @@ Match = tuple[int, int, Node, int]
 class RunPool:
     """Counts free, inactive (cached, unheld) and held blocks; `free + inactive` can be allocated."""
 
-    __slots__ = ("_live", "_order", "block_size", "capacity", "free", "inactive", "miss", "root", "stride")
+    __slots__ = (
+        "_compact_above",
+        "_order",
+        "block_size",
+        "capacity",
+        "free",
+        "inactive",
+        "miss",
+        "root",
+        "stride",
+    )
 
     def __init__(self, capacity_blocks: int, block_size: int) -> None:
         self.capacity = capacity_blocks
@@ -58,7 +68,7 @@ class RunPool:
         self.root = Node(0, 0, [], None, 1)
         self.miss: Match = (0, 0, self.root, 0)  # what a lookup finds when nothing is cached
         self._order: deque[Node | Sequence] = deque()
-        self._live = 0
+        self._compact_above = _COMPACT_SLACK  # entries in the eviction order, void ones included
 
     @property
     def held(self) -> int:
@@ -132,8 +142,6 @@ class RunPool:
 
     def _revive(self, entry: Node | Sequence) -> None:
         entry.stale += 1
-        if entry.stale > 0:
-            self._live -= 1
         self.inactive -= entry.len
 
     def _split(self, node: Node, used: int) -> Node:
@@ -174,7 +182,6 @@ class RunPool:
                 return
             else:
                 order.popleft()
-                self._live -= 1
                 need -= entry.len
                 entry.len = 0
                 if isinstance(entry, Node):
@@ -247,7 +254,6 @@ class RunPool:
         if primary.ref == 0:
             top.stale = 0
             self._order.insert(self._last_entry(primary) + 1, top)
-            self._live += 1
         return top
 
     def _last_entry(self, entry: Node) -> int:
@@ -275,32 +281,36 @@ class RunPool:
             else:
                 sequence.len = tail
                 self._order.append(sequence)
-                self._live += 1
                 self.inactive += tail
-        if sequence.node is not None:
-            self._let_go(sequence)
-        if len(self._order) > 2 * self._live + _COMPACT_SLACK:
-            self._compact()
-
-    def _let_go(self, sequence: Sequence) -> None:
-        """Drop the nodes a sequence holds, segment by segment from the deep end."""
-        node, first = sequence.node, sequence.segment_start
-        segments = sequence.segments
-        while True:
-            while node is not None and node.parent is not None and node.start >= first:
+        node = sequence.node
+        if node is not None:
+            if sequence.segments:
+                node = self._let_go_segments(sequence)
+            while node.parent is not None:
                 node.ref -= 1
                 if node.ref == 0:
                     self._retire(node)
                 node = node.parent
-            if not segments:
-                break
-            node, first = segments.pop()
-        sequence.node = None
+            sequence.node = None
+        if len(self._order) > self._compact_above:
+            self._compact()
+
+    def _let_go_segments(self, sequence: Sequence) -> Node:
+        """Drop the nodes of all segments but the first; return the deepest node of the first."""
+        node, first = sequence.node, sequence.segment_start
+        while sequence.segments:
+            while node is not None and node.start >= first:
+                node.ref -= 1
+                if node.ref == 0:
+                    self._retire(node)
+                node = node.parent
+            node, first = sequence.segments.pop()
         sequence.segment_start = 0
+        assert node is not None
+        return node
 
     def _retire(self, entry: Node | Sequence) -> None:
         self._order.append(entry)
-        self._live += 1
         self.inactive += entry.len
 
     def _compact(self) -> None:
@@ -312,6 +322,7 @@ class RunPool:
             else:
                 kept.append(entry)
         self._order = kept
+        self._compact_above = 2 * len(kept) + _COMPACT_SLACK
 
 
 def _agreement(ids: list[int], keys: list[int], start: int) -> int:

@@ -252,7 +252,7 @@ class RankScheduler:
         """Take back the chunk of a sequence from the pass being planned."""
         start, end, prompt = sequence.chunk_start, sequence.computed, sequence.input_tokens
         self.budget += end - start
-        if end > start and start < prompt:
+        if start < prompt:
             self._chunk_count -= 1
             self._chunk_starts -= start
             self._chunk_ends -= min(end, prompt)
@@ -262,7 +262,7 @@ class RankScheduler:
             self.done.remove(sequence)
         else:
             self.joining.remove(sequence)
-            if _needs_decode(sequence):
+            if sequence.tokens > prompt or start >= prompt:
                 self.run_context -= sequence.tokens
                 self.run_batch -= 1
 
@@ -295,38 +295,38 @@ class RankScheduler:
 
     def schedule_chunk(self, sequence: Sequence, start: int, end: int) -> None:
         """Book a chunk whose blocks are taken: cache full prompt blocks, budget, prefill group, outcome."""
-        size = self.params.block_size
-        shared = sequence.tail_start
-        if shared or sequence.planned:
+        if sequence.keys is not None:
+            size = self.params.block_size
             first, last = start // size, end // size
             if sequence.planned:
                 sequence.tail_start = last
-            elif last > shared:
-                last = shared
+            elif last > sequence.tail_start:
+                last = sequence.tail_start
             if last > first:
                 self.pool.extend(sequence, first, last)
         sequence.computed = end
         sequence.chunk_start = start
         self.eventful = True
         self.budget -= end - start
-        prompt = sequence.input_tokens
-        if end > start and start < prompt:
+        prompt, tokens = sequence.input_tokens, sequence.tokens
+        if start < prompt:
             self._chunk_count += 1
             self._chunk_starts += start
             self._chunk_ends += end if end < prompt else prompt
-        if end < sequence.tokens:
+        if end < tokens:
             self.partial = sequence
             return
         if sequence is self.partial:
             self.partial = None
-        if sequence.end_tokens == sequence.tokens:
+        if sequence.end_tokens == tokens:
             self.done.append(sequence)
             self.unusual = True
-        else:
-            self.joining.append(sequence)
-            if (sequence.tokens > prompt or start >= prompt) and _needs_decode(sequence):
-                self.run_context += sequence.tokens
-                self.run_batch += 1
+            return
+        self.joining.append(sequence)
+        if tokens > prompt or start >= prompt:
+            # A first token is sampled by the prefill itself; this one needs the decode forward.
+            self.run_context += tokens
+            self.run_batch += 1
 
     def publish(self, sequences: Iterable[Sequence], ahead: int) -> None:
         """Cache the planned blocks that decoders completed, in the order of passes and of the running order.
@@ -478,15 +478,6 @@ class RankScheduler:
             sequence.status = COMPLETED
             sequence.terminal_ns = end_ns
         terminal += sequences
-
-
-def _needs_decode(sequence: Sequence) -> bool:
-    """Whether a sequence whose chunk ends in this pass samples its token in the decode forward.
-
-    A first token is sampled by the prefill itself, if there was anything to prefill.
-    """
-    start, prompt = sequence.chunk_start, sequence.input_tokens
-    return sequence.tokens > prompt or start >= prompt or start == sequence.computed
 
 
 def _last_token(sequence: Sequence) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aisimulate.replay.weighted import Block, Ints, Pairs
 
 # Gaps priced at once: few enough that the temporaries stay in the cache and are recycled by the allocator.
-BLOCK_PASSES = 1 << 14
+BLOCK_PASSES = 1 << 16
 
 
 def gap_blocks(logs: Sequence[GapLog]) -> list[Block]:
@@ -65,12 +65,11 @@ class _Runs:
     weights: Ints
 
     def pairs(self) -> Pairs:
-        gaps = self.timer.expand_ns(self.batches, self.contexts, self.passes)
-        return gaps, np.repeat(self.weights, self.passes)
+        return self.timer.tally_ns(self.batches, self.contexts, self.passes, self.weights)
 
     def by_duration(self) -> _Runs:
         """Order the runs by the duration of their first pass."""
-        firsts_ns = self.timer.expand_ns(self.batches, self.contexts, np.ones_like(self.passes))
+        firsts_ns = list(map(self.timer.decode_ns, self.batches.tolist(), self.contexts.tolist()))
         order = np.argsort(firsts_ns, kind="stable")
         columns = (self.batches, self.contexts, self.passes, self.weights)
         return _Runs(self.timer, *(column[order] for column in columns))

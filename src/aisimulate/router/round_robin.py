@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,21 +18,21 @@ class RoundRobin:
     that worker does not move then. Nothing ever queues here.
     """
 
-    __slots__ = ("_dp_size", "_next_rank", "_next_worker", "_workers")
+    __slots__ = ("_dp_size", "_next_rank", "_rotation")
 
     def __init__(self, worker_ids: ListOf[int], dp_size: int) -> None:
-        self._workers = sorted(worker_ids)
         self._dp_size = dp_size
-        self._next_worker = 0
-        self._next_rank = dict.fromkeys(self._workers, 0)
+        self._rotation = cycle(sorted(worker_ids))
+        self._next_rank = dict.fromkeys(worker_ids, 0)
 
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
-        worker = self._workers[self._next_worker]
-        self._next_worker = (self._next_worker + 1) % len(self._workers)
+        worker = next(self._rotation)
         authored = sequence.turn.dp_rank
         if authored is not None:
             return worker, authored
+        if self._dp_size == 1:
+            return worker, 0
         rank = self._next_rank[worker]
         self._next_rank[worker] = (rank + 1) % self._dp_size
         return worker, rank

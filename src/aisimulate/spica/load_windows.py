@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.errors import InputError
-from aisimulate.workload.jsonl import json_lines
+from aisimulate.workload.jsonl import parse_line, text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ def build_windows(path: str | Path, interval_s: float) -> list[Window]:
 
 def read_arrivals(path: Path) -> list[Arrival]:
     """Read the timed requests of a Mooncake trace; later turns of a session have no time and are left out."""
-    rows = (_arrival(path, line, row) for line, row in json_lines(path))
+    rows = (_arrival(path, number, parse_line(path, number, line)) for number, line in text_lines(path))
     return [arrival for arrival in rows if arrival is not None]
 
 

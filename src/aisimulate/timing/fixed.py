@@ -51,11 +51,13 @@ class FixedTimer:
         """List the duration of each pass of a run."""
         return [self._decode_ns] * passes
 
-    def expand_ns(self, batches: Int64s, contexts: Int64s, passes: Int64s) -> Int64s:
-        """Durations of the passes of many runs, concatenated."""
+    def tally_ns(
+        self, batches: Int64s, contexts: Int64s, passes: Int64s, weights: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        """Count the passes of many runs by duration."""
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
 
-        return np.full(int(passes.sum()), self._decode_ns, dtype=np.int64)
+        return np.array([self._decode_ns]), np.array([int((passes * weights).sum())])
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,14 +137,22 @@ class PolynomialTimer:
         durations = list(map(int, self._passes(context_tokens, batch, rising)))
         return durations + [self._full_ns] * (passes - rising)
 
-    def expand_ns(self, batches: Int64s, contexts: Int64s, passes: Int64s) -> Int64s:
-        """Durations of the passes of many runs, concatenated."""
+    def tally_ns(
+        self, batches: Int64s, contexts: Int64s, passes: Int64s, weights: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        """Count the passes of many runs by context, hence by duration, where contexts meet often enough."""
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
 
         tokens = expand_ramps(contexts, batches, passes)
-        if int(tokens.max(initial=0)) >= len(self._table):
-            return self._price(tokens)
-        return np.frombuffer(self._table, dtype=self._table.typecode)[tokens].astype(np.int64)
+        counts = np.repeat(weights, passes)
+        if len(tokens) and (lowest := int(tokens.min())) + len(tokens) > (highest := int(tokens.max())):
+            tallied = np.bincount(tokens - lowest, weights=counts, minlength=highest - lowest + 1)
+            seen = np.flatnonzero(tallied)
+            tokens, counts = seen + lowest, tallied[seen].astype(np.int64)
+            if highest < len(self._table):
+                table = np.frombuffer(self._table, dtype=self._table.typecode)
+                return table[tokens].astype(np.int64), counts
+        return self._price(tokens), counts
 
     def _level_until(self, count: int, most: int, total: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` where the pool is full and every pass lasts the same."""

@@ -14,25 +14,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (1-based physical line, parsed value) for each line that is not blank.
+def text_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (1-based physical line, its bytes) for each line that is not blank.
 
-    Raises InputError for a file that cannot be read or holds no request, and for a line that is not JSON.
+    Raises InputError for a file that cannot be read or holds no request.
     """
-    loads = orjson.loads
-    number = 0
     found = False
     for number, line in enumerate(_read(path).split(b"\n"), 1):
-        if not line or line.isspace():
-            continue
-        try:
-            value = loads(line)
-        except orjson.JSONDecodeError as error:
-            raise InputError(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})") from None
-        found = True
-        yield number, value
+        if line and not line.isspace():
+            found = True
+            yield number, line
     if not found:
         raise InputError(f"{path}: the file contains no requests")
+
+
+def parse_line(path: Path, number: int, line: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Parse one line; raise InputError when it is not JSON."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})") from None
 
 
 def _read(path: Path) -> bytes:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.workload.jsonl import Row, json_lines
+from aisimulate.workload.jsonl import Row, parse_line, text_lines
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_PLAIN_FIELDS = {"timestamp", "input_length", "output_length", "hash_ids"}
-_ONLY_INTS = {int}
+# What is left of a line of the four usual fields, in their usual order, without its numbers.
+_PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}'
+_NUMBERS = b"0123456789 ,:[]\r"
 
 
 def read_mooncake(path: Path, block_tokens: int) -> list[Session]:
@@ -23,10 +26,15 @@ def read_mooncake(path: Path, block_tokens: int) -> list[Session]:
     `request_<line>`. Raises InputError naming file, line, field, value and rule.
     """
     reader = _Reader(path, block_tokens)
-    for line, value in json_lines(path):
-        if not reader.add_plain(line, value):
-            reader.add(line, Row(path, line, value))
+    for number, line in text_lines(path):
+        if not (looks_plain(line) and reader.add_plain(number, line)):
+            reader.add(number, Row(path, number, parse_line(path, number, line)))
     return reader.finish()
+
+
+def looks_plain(line: bytes) -> bool:
+    """Whether a line is the four usual fields in their usual order, with whole numbers of 0 or more."""
+    return line.translate(None, _NUMBERS) == _PLAIN_SHAPE
 
 
 @dataclass(slots=True)
@@ -46,26 +54,26 @@ class _Reader:
         self._open: dict[str, _OpenSession] = {}
         self._has_output_ids = False
 
-    def add_plain(self, line: int, row: object) -> bool:
-        """Take a row of exactly the four usual, correct fields; anything else is left to `add`.
+    def add_plain(self, number: int, line: bytes) -> bool:
+        """Take a line of the plain shape whose fields are correct; anything else is left to `add`.
 
-        Nearly all rows of nearly all traces are plain, and this is four times as fast.
+        Nearly all lines of nearly all traces are plain: such a line holds no number but whole ones of 0 or
+        more, so few checks remain.
         """
-        if not isinstance(row, dict) or row.keys() != _PLAIN_FIELDS:
+        try:
+            row = orjson.loads(line)
+            timestamp, length, output, ids = row.values()
+            top = max(ids)  # a whole number too large for JSON's reader became a float: the largest
+        except (ValueError, TypeError):
             return False
-        ids, length, output = row["hash_ids"], row["input_length"], row["output_length"]
-        if type(ids) is not list or set(map(type, ids)) != _ONLY_INTS or min(ids) < 0:
+        if not (type(timestamp) is type(length) is type(output) is type(top) is int):
             return False
-        if type(length) is not int or not 0 < length <= min(len(ids) * self._block_tokens, MAX_TOKENS):
-            return False
-        if type(output) is not int or not 0 <= output <= MAX_TOKENS:
-            return False
-        timestamp = row["timestamp"]
-        if type(timestamp) not in (int, float) or not -MAX_INSTANT_MS <= timestamp <= MAX_INSTANT_MS:
+        fits = 0 < length <= len(ids) * self._block_tokens and length <= MAX_TOKENS
+        if not fits or output > MAX_TOKENS or timestamp > MAX_INSTANT_MS:
             return False
         turn = Turn(length, output, ids)
         self._turns.append(turn)
-        self._sessions.append(Session(f"request_{line}", [turn], float(timestamp)))
+        self._sessions.append(Session(f"request_{number}", [turn], float(timestamp)))
         return True
 
     def add(self, line: int, row: Row) -> None:

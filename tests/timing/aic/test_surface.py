@@ -128,19 +128,19 @@ def test_contract_when_exact(run: contract.Run, share: float) -> None:
     timer = aic_timer(qwen(), 1, True, 1.0, 1.0)
     contract.check_run(timer, run)
     contract.check_cut(timer, run, int(share * timer.run_ns(*run)))
-    contract.check_expand(timer, [run, run])
+    contract.check_tally(timer, [run, run])
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(contract.runs(max_batch=6, max_passes=50), max_size=5))
 def test_expansion(many: list[contract.Run]) -> None:
-    contract.check_expand(aic_timer(qwen(), 0, False, 1.0, 1.0), many)
+    contract.check_tally(aic_timer(qwen(), 0, False, 1.0, 1.0), many)
 
 
 def test_expansion_of_many_blocks() -> None:
     rng = random.Random(7)
     many = [contract.Run(2, 2 * rng.randint(1, 5000), rng.randint(0, 900)) for _ in range(200)]
-    contract.check_expand(aic_timer(qwen(), 0, False, 1.0, 1.0), many)
+    contract.check_tally(aic_timer(qwen(), 0, False, 1.0, 1.0), many)
 
 
 def test_cuts_around_every_pass_end() -> None:

@@ -186,14 +186,16 @@ class AicTimer:
             durations += [first_ns + slope * i for i in range(count)]
         return durations
 
-    def expand_ns(self, batches: Int64s, contexts: Int64s, passes: Int64s) -> Int64s:
-        """Durations of the passes of many runs, concatenated."""
+    def tally_ns(
+        self, batches: Int64s, contexts: Int64s, passes: Int64s, weights: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        """List the durations of the passes of many runs, with their weights."""
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
 
         runs = zip(batches.tolist(), contexts.tolist(), passes.tolist(), strict=True)
         pieces = [piece for run in runs for piece in self._pieces(*run)]
         firsts, slopes, counts = np.array(pieces, dtype=np.int64).reshape(-1, 3).T
-        return expand_ramps(firsts, slopes, counts)
+        return expand_ramps(firsts, slopes, counts), np.repeat(weights, passes)
 
     def _pieces(self, batch: int, context_tokens: int, passes: int) -> Iterator[tuple[int, int, int]]:
         """Cut a run at the knots: (ns of the first pass, ns per further pass, passes) of each part."""
