@@ -21,8 +21,7 @@ class DecodeSet:
     """Members in running order, with their total length and their future block demand.
 
     `passes`: passes done so far; `count` members; `context_tokens`: sum of their lengths before the next
-    pass; `opening`: members that open a block in the next pass; `next_due`: pass count of the earliest
-    finish.
+    pass; `next_due`: pass count of the earliest finish.
     """
 
     __slots__ = (
@@ -36,17 +35,16 @@ class DecodeSet:
         "count",
         "members",
         "next_due",
-        "opening",
         "passes",
     )
 
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
         self.passes = 0
-        self.context_tokens = self.count = self.opening = 0
+        self.context_tokens = self.count = 0
         self.next_due = _NEVER
         self.members: dict[Sequence, None] = {}
-        self._residues = [0] * (2 * block_size)  # twice, so that any window is one slice
+        self._residues = [0] * block_size
         # Members by residue, only kept once a preemption asked who opens a block.
         self._openers: list[dict[Sequence, None]] | None = None
         self._buckets: dict[int, dict[Sequence, None]] = {}
@@ -81,15 +79,12 @@ class DecodeSet:
         self._reordered = True
 
     def _file(self, sequence: Sequence) -> None:
-        size = self._block_size
-        residue = -sequence.base % size
+        base = sequence.base
+        residue = -base % self._block_size
         self._residues[residue] += 1
-        self._residues[residue + size] += 1
         if self._openers is not None:
             self._openers[residue][sequence] = None
-        if residue == (self.passes - 1) % size:
-            self.opening += 1
-        finish = sequence.end_tokens - sequence.base
+        finish = sequence.end_tokens - base
         bucket = self._buckets.get(finish)
         if bucket is None:
             self._buckets[finish] = {sequence: None}
@@ -99,14 +94,10 @@ class DecodeSet:
             bucket[sequence] = None
 
     def _unfile(self, sequence: Sequence) -> None:
-        size = self._block_size
-        residue = -sequence.base % size
+        residue = -sequence.base % self._block_size
         self._residues[residue] -= 1
-        self._residues[residue + size] -= 1
         if self._openers is not None:
             del self._openers[residue][sequence]
-        if residue == (self.passes - 1) % size:
-            self.opening -= 1
 
     def _unbook(self, sequence: Sequence) -> None:
         """Take a member out of its finish bucket; drop buckets that are empty at the head."""
@@ -146,11 +137,19 @@ class DecodeSet:
             members.sort(key=_running_order)
         return members
 
+    def opening(self) -> int:
+        """Count the members that open a block in the next pass."""
+        return self._residues[(self.passes - 1) % self._block_size]
+
     def demand(self, passes: int) -> int:
         """Blocks that the members open in the next `passes` passes together."""
-        rounds, rest = divmod(passes, self._block_size)
-        first = (self.passes - 1) % self._block_size
-        return self.count * rounds + sum(self._residues[first : first + rest])
+        size, residues = self._block_size, self._residues
+        rounds = passes // size
+        first = (self.passes - 1) % size
+        last = first + passes - rounds * size
+        if last <= size:
+            return self.count * rounds + sum(residues[first:last])
+        return self.count * rounds + sum(residues[first:]) + sum(residues[: last - size])
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
@@ -169,7 +168,6 @@ class DecodeSet:
         """Let every member grow by `passes` tokens."""
         self.passes += passes
         self.context_tokens += passes * self.count
-        self.opening = self._residues[(self.passes - 1) % self._block_size]
 
 
 def _running_order(sequence: Sequence) -> int:

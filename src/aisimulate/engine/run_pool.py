@@ -228,7 +228,7 @@ class RunPool:
             else:
                 child = location.children[key] = Node(start, end - start, keys, location, 1)
             if location is not node:  # not held by this sequence, so releases must not pass through it
-                sequence.segments.append((node, sequence.segment_start))
+                sequence.segments = [*(sequence.segments or ()), (node, sequence.segment_start)]
                 sequence.segment_start = start
             sequence.node = node = child
             start += child.len
@@ -284,8 +284,8 @@ class RunPool:
                 self.inactive += tail
         node = sequence.node
         if node is not None:
-            if sequence.segments:
-                node = self._let_go_segments(sequence)
+            if sequence.segments is not None:
+                node = self._let_go_segments(sequence, sequence.segments)
             while node.parent is not None:
                 node.ref -= 1
                 if node.ref == 0:
@@ -295,17 +295,17 @@ class RunPool:
         if len(self._order) > self._compact_above:
             self._compact()
 
-    def _let_go_segments(self, sequence: Sequence) -> Node:
+    def _let_go_segments(self, sequence: Sequence, segments: list[tuple[Node, int]]) -> Node:
         """Drop the nodes of all segments but the first; return the deepest node of the first."""
         node, first = sequence.node, sequence.segment_start
-        while sequence.segments:
+        while segments:
             while node is not None and node.start >= first:
                 node.ref -= 1
                 if node.ref == 0:
                     self._retire(node)
                 node = node.parent
-            node, first = sequence.segments.pop()
-        sequence.segment_start = 0
+            node, first = segments.pop()
+        sequence.segments, sequence.segment_start = None, 0
         assert node is not None
         return node
 

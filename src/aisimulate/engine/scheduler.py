@@ -41,6 +41,7 @@ class RankScheduler:
         "_chunk_starts",
         "_fifo",
         "_longest_prompt",
+        "_opening",
         "_pass_tokens",
         "_start_ns",
         "budget",
@@ -94,7 +95,7 @@ class RankScheduler:
         self.eventful = self.unusual = self.preempted = False
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
-        self._start_ns = self.budget = 0
+        self._start_ns = self._opening = self.budget = 0
         self._pass_tokens = params.max_num_batched_tokens
         self._fifo = params.preemption_mode == "fifo"
         self._longest_prompt = params.total_kv_tokens
@@ -170,7 +171,7 @@ class RankScheduler:
             self._clear()
         decoders, pool = self.decoders, self.pool
         self.budget = self._pass_tokens - decoders.count
-        opening = decoders.opening
+        self._opening = opening = decoders.opening()
         if self.budget < 0 or (self._fifo and self._lacks_room(opening)):
             self.eventful = self.unusual = True
             self.budget = stepwise.schedule_running(self, now_ns)
@@ -390,7 +391,7 @@ class RankScheduler:
         decoders = self.decoders
         if passes > 1:
             # Growth of the first pass was taken when it began.
-            self.pool.take(decoders.demand(passes) - decoders.opening)
+            self.pool.take(decoders.demand(passes) - self._opening)
         decoders.advance(passes)
         terminal = self._commit_unusual(end_ns) if self.unusual else []
         if self.fresh:

@@ -63,6 +63,15 @@ class Sequence:
         "worker",
     )
 
+    # Set by whoever owns the sequence before it is read.
+    worker: int
+    rank: int
+    computed: int  # tokens whose KV exists; only kept up to date until it decodes
+    chunk_start: int  # computed length before the chunk of the pass in flight
+    base: int  # length = passes done + base, while it decodes
+    joined: int  # pass count when it began to decode
+    order: int  # place in the running order
+
     def __init__(
         self,
         ordinal: int,
@@ -97,22 +106,15 @@ class Sequence:
         self.emitted_tokens = 0
         self.status: str | None = None
         self.reason: str | None = None
-        self.worker = 0
-        self.rank = 0
         # Scheduling state, owned by the rank the sequence is on.
         self.tokens = input_tokens  # known length: prompt + generated
         self.end_tokens = input_tokens + output_tokens  # length at which generation stops
-        self.computed = 0
         self.most_computed = 0  # before the last preemption, or any earlier one
-        self.chunk_start = 0  # computed length before the chunk of the pass in flight
-        self.base = 0  # length = passes done + base, while it decodes
-        self.joined = 0  # pass count when it began to decode
-        self.order = 0  # place in the running order
         # KV blocks: the deepest shared node held, and a private tail of `len` full blocks from `tail_start`.
         # A copy of a cached block interrupts the chain of nodes; what is held before it is in `segments`,
         # as (deepest node, first block), and the current segment begins at block `segment_start`.
         self.node: Node | None = None
-        self.segments: list[tuple[Node, int]] = []
+        self.segments: list[tuple[Node, int]] | None = None
         self.segment_start = 0
         self.tail_start = 0
         self.len = 0
