@@ -152,7 +152,9 @@ class PolynomialTimer:
             if highest < len(self._table):
                 table = np.frombuffer(self._table, dtype=self._table.typecode)
                 return table[tokens].astype(np.int64), counts
-        return self._price(tokens), counts
+        if not self._total_tokens:
+            return np.full_like(tokens, self._full_ns), counts
+        return self._price(np.minimum(tokens, self._total_tokens).astype(np.float64)), counts
 
     def _level_until(self, count: int, most: int, total: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` where the pool is full and every pass lasts the same."""
@@ -177,7 +179,8 @@ class PolynomialTimer:
             if batch >= _WIDE_BATCH:
                 import numpy as np  # noqa: PLC0415 - as above
 
-                durations: list[int] = self._price(np.arange(context_tokens, stop, batch)).tolist()
+                tokens = np.arange(context_tokens, stop, batch, dtype=np.float64)
+                durations: list[int] = self._price(tokens).tolist()
                 return durations
             self._grow(stop - batch + 1)
         return self._table[context_tokens:stop:batch]
@@ -189,28 +192,30 @@ class PolynomialTimer:
         table = self._table
         while len(table) < tokens:
             start = len(table)
-            chunk = self._price(np.arange(start, min(start + _CHUNK_TOKENS, self._total_tokens)))
+            stop = min(start + _CHUNK_TOKENS, self._total_tokens)
+            chunk = self._price(np.arange(start, stop, dtype=np.float64))
             table.frombytes(chunk.astype(table.typecode).tobytes())
 
-    def _price(self, tokens: Int64s) -> Int64s:
-        """Durations at the given contexts; near-ties are settled one by one."""
+    def _price(self, tokens: npt.NDArray[np.float64]) -> Int64s:
+        """Durations at the given contexts, none beyond the pool; near-ties are settled one by one."""
         import numpy as np  # noqa: PLC0415 - as above
 
-        u = np.minimum(tokens, self._total_tokens).astype(np.float64)
-        u /= self._total_tokens or 1
-        if not self._total_tokens:
-            u[:] = 1.0
-        ms = -25.74 * (u * u)
-        ms += 54.01 * u
+        u = tokens / self._total_tokens
+        ms = u * u
+        ms *= -25.74
+        u *= 54.01
+        ms += u
         ms += 5.74  # above the rule's floor of 1 ms for every u
-        durations, unsure = _rounded(ms * 1e6)
+        ms *= 1e6
+        durations, unsure = _rounded(ms)
         if self._decode_speedup not in (0.0, 1.0):
             durations, unsure_scaled = _rounded(durations / NS_PER_S / self._decode_speedup * NS_PER_S)
             unsure |= unsure_scaled
+        whole = durations.astype(np.int64)
         if unsure.any():
             for index in np.flatnonzero(unsure).tolist():
-                durations[index] = self._evaluate(int(tokens[index]))
-        return durations.astype(np.int64)
+                whole[index] = self._evaluate(int(tokens[index]))
+        return whole
 
     def _evaluate(self, context_tokens: int) -> int:
         """Price one pass by the exact scalar rules; the table must agree with it everywhere."""
