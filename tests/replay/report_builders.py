@@ -59,7 +59,7 @@ def sequence(
     result = Sequence(
         ordinal, turn, Session(session_id, [turn]), turn_index, arrival, clock_ns(arrival), isl, osl, None
     )
-    result.admissions = [(clock_ns(at), reused) for at, reused in admissions]
+    result.admissions = tuple((clock_ns(at), reused) for at, reused in admissions)
     if tokens:
         result.first_token_ns = ns(tokens[0])
         result.last_token_ns = ns(tokens[-1])

@@ -74,7 +74,7 @@ def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
         rank.waiting.remove(sequence)
     else:
         rank.waiting.popleft()
-    sequence.admissions.append((now_ns, start))
+    sequence.admissions += ((now_ns, start),)
     rank.entered += 1
     sequence.order = rank.entered
     rank.schedule_chunk(sequence, start, end)

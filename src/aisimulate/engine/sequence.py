@@ -98,7 +98,7 @@ class Sequence:
         self.stride = stride
         self.planned = planned
         # Outcome.
-        self.admissions: list[tuple[int, int]] = []
+        self.admissions: tuple[tuple[int, int], ...] = ()
         self.first_token_ns: int | None = None
         self.second_token_ns: int | None = None
         self.last_token_ns: int | None = None

@@ -7,15 +7,15 @@ counts of rejected and unfinished requests are the exceptions.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aisimulate.core.units import NS_PER_MS, NS_PER_S, to_ms
 from aisimulate.engine.sequence import COMPLETED, REJECTED
+from aisimulate.replay.columns import Columns, Latencies
 from aisimulate.replay.gaps import summarize_gaps
-from aisimulate.replay.records import build_records, reused_tokens
+from aisimulate.replay.records import build_records
 from aisimulate.replay.statistics import summarize
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, and, where the
     outcome has any, provenance and notes.
     """
-    counted = [s for s in outcome.sequences if s.status == COMPLETED and s.admissions]
-    latencies = _latencies(counted)
-    duration_ns = max((s.terminal_ns or 0 for s in counted), default=0)
+    counted = Columns.of(outcome.sequences)
+    latencies = Latencies.of(counted)
+    duration_ns = int(counted.terminal_ns.max(initial=0))
     duration_s = max(duration_ns / NS_PER_S, _MIN_DURATION_S)
-    report = _request_counts(outcome.sequences, counted)
+    report = _request_counts(outcome.sequences, len(counted))
     report["duration_ms"] = to_ms(duration_ns)
     report.update(_throughput(counted, duration_s, outcome.wall_ns))
     report.update(_resources(outcome))
@@ -62,58 +62,22 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     return report
 
 
-@dataclass(slots=True, frozen=True)
-class _Latencies:
-    """Latencies of the counted requests with at least one token, in ms, in dispatch order.
-
-    `several` marks those with two tokens or more; `ttst` and `tpot` have one entry for each of them.
-    """
-
-    output_tokens: npt.NDArray[np.int64]
-    several: npt.NDArray[np.bool_]
-    ttft: Floats
-    ttst: Floats
-    tpot: Floats
-    e2e: Floats
-
-
-def _latencies(counted: list[Sequence]) -> _Latencies:
-    with_tokens = [s for s in counted if s.emitted_tokens]
-    output_tokens = _ints([s.emitted_tokens for s in with_tokens])
-    arrival = _ints([s.arrival_ns for s in with_tokens])
-    first = _ints([s.first_token_ns for s in with_tokens])
-    last = _ints([s.last_token_ns for s in with_tokens])
-    several = output_tokens > 1
-    second = _ints([s.second_token_ns for s in with_tokens if s.emitted_tokens > 1])
-    return _Latencies(
-        output_tokens,
-        several,
-        np.maximum(first - arrival, 0) / NS_PER_MS,
-        np.maximum(second - first[several], 0) / NS_PER_MS,
-        (last - first)[several] / ((output_tokens[several] - 1) * NS_PER_MS),
-        np.maximum(last - arrival, 0) / NS_PER_MS,
-    )
-
-
-def _ints(values: list[int] | list[int | None]) -> npt.NDArray[np.int64]:
-    return np.array(values, dtype=np.int64)
-
-
-def _request_counts(sequences: list[Sequence], counted: list[Sequence]) -> Report:
-    reasons = Counter(s.reason or "unspecified" for s in sequences if s.status == REJECTED)
+def _request_counts(sequences: list[Sequence], counted: int) -> Report:
+    others = [s for s in sequences if s.status != COMPLETED] if counted < len(sequences) else []
+    reasons = Counter(s.reason or "unspecified" for s in others if s.status == REJECTED)
     return {
         "num_requests": len(sequences),
-        "completed_requests": len(counted),
+        "completed_requests": counted,
         "rejected_requests": reasons.total(),
-        "unfinished_requests": sum(s.status is None for s in sequences),
+        "unfinished_requests": sum(s.status is None for s in others),
         "rejection_reasons": dict(sorted(reasons.items())),
     }
 
 
-def _throughput(counted: list[Sequence], duration_s: float, wall_ns: int) -> Report:
+def _throughput(counted: Columns, duration_s: float, wall_ns: int) -> Report:
     """Rates over virtual time, then over the real time that the replay took."""
-    input_tokens = sum([s.input_tokens for s in counted])
-    output_tokens = sum([s.emitted_tokens for s in counted])
+    input_tokens = int(counted.input_tokens.sum())
+    output_tokens = int(counted.output_tokens.sum())
     processed = input_tokens + output_tokens
     wall_s = wall_ns / NS_PER_S
     return {
@@ -142,7 +106,7 @@ def _resources(outcome: ReplayOutcome) -> Report:
     }
 
 
-def _goodput(counted: list[Sequence], latencies: _Latencies, sla: Sla, duration_s: float) -> Report:
+def _goodput(counted: Columns, latencies: Latencies, sla: Sla, duration_s: float) -> Report:
     good = np.ones(len(latencies.ttft), dtype=np.bool_)
     if sla.ttft_ms is not None:
         good &= latencies.ttft <= sla.ttft_ms
@@ -158,26 +122,25 @@ def _goodput(counted: list[Sequence], latencies: _Latencies, sla: Sla, duration_
     }
 
 
-def _good_without_tokens(counted: list[Sequence], sla: Sla) -> int:
+def _good_without_tokens(counted: Columns, sla: Sla) -> int:
     """Requests for no output can only meet a bound on end to end latency, up to their terminal instant."""
     if sla.e2e_ms is None or sla.ttft_ms is not None or sla.itl_ms is not None:
         return 0
-    waits_ns = [(s.terminal_ns or 0) - s.arrival_ns for s in counted if not s.emitted_tokens]
-    return sum(to_ms(wait) <= sla.e2e_ms for wait in waits_ns)
+    silent = counted.output_tokens == 0
+    waits_ms = (counted.terminal_ns - counted.arrival_ns)[silent] / NS_PER_MS
+    return int((waits_ms <= sla.e2e_ms).sum())
 
 
-def _prefix_reuse(counted: list[Sequence]) -> Report:
+def _prefix_reuse(counted: Columns) -> Report:
     """Share of prompt tokens found in the cache; a readmission can find generated tokens as well."""
-    input_tokens = max(1, sum([s.input_tokens for s in counted]))
-    first = sum([s.admissions[0][1] for s in counted])
-    gained = sum(reused_tokens(s) - s.admissions[0][1] for s in counted if len(s.admissions) > 1)
+    input_tokens = max(1, int(counted.input_tokens.sum()))
     return {
-        "prefix_cache_reused_ratio": (first + gained) / input_tokens,
-        "first_admission_prefix_cache_reused_ratio": first / input_tokens,
+        "prefix_cache_reused_ratio": int(counted.best_reuse.sum()) / input_tokens,
+        "first_admission_prefix_cache_reused_ratio": int(counted.first_reuse.sum()) / input_tokens,
     }
 
 
-def _latency_statistics(outcome: ReplayOutcome, latencies: _Latencies) -> Report:
+def _latency_statistics(outcome: ReplayOutcome, latencies: Latencies) -> Report:
     gaps = summarize_gaps(outcome.gap_logs)
     return {
         "num_ttft_samples": len(latencies.ttft),

@@ -34,7 +34,18 @@ class NoKvBudget(TimingError):
 
 
 class ModelNotAvailable(InputError):
-    """The model's configuration is neither bundled nor in a folder, or cannot be used."""
+    """The model's configuration is neither bundled nor in a folder, or cannot be used.
+
+    `problem` is the text without `field`, which is where the name was given.
+    """
+
+    def __init__(self, problem: str, field: str = "AIC model") -> None:
+        super().__init__(problem, field)
+        self.problem = problem
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}"
 
 
 class UnknownSystem(InputError):

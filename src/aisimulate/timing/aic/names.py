@@ -13,9 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.errors import nearest
 from aisimulate.timing.aic.errors import ModelNotAvailable, clean
 from aisimulate.timing.aic.sdk import sdk_call
+
+# Names of other models are alike too; only a slip of the pen deserves a suggestion.
+_LIKENESS = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,11 @@ def bundled_models() -> tuple[str, ...]:
 def resolve_model(name: str, allow_download: bool = False) -> str:
     """Give the string under which the SDK finds the model's configuration.
 
-    Raises `InputError` for a blank name and `ModelNotAvailable` when the model is neither bundled nor a
-    folder with a `config.json`, unless `allow_download` lets the SDK fetch it over the network.
+    Raises `ModelNotAvailable` for a blank name, and when the model is neither bundled nor a folder with a
+    `config.json`, unless `allow_download` lets the SDK fetch it over the network.
     """
     if not name.strip():
-        raise InputError(f"AIC model: {name!r} must not be blank")
+        raise ModelNotAvailable(f"{name!r} must not be blank")
     if name.startswith((".", "~")) or Path(name).is_absolute():
         return _local(name)
     if name in bundled_models():
@@ -60,8 +63,8 @@ def resolve_model(name: str, allow_download: bool = False) -> str:
         _config(name)
         return name
     raise ModelNotAvailable(
-        f"AIC model: {name!r} is not bundled; give the folder of its config.json, or allow the download"
-        f"{nearest(name, bundled_models())}"
+        f"{name!r} is not bundled, and there is no such folder; give a folder that holds the model's "
+        f"config.json, or set allow_model_download: true to fetch that file from Hugging Face{_hint(name)}"
     )
 
 
@@ -88,11 +91,18 @@ def model_facts(name: str, allow_download: bool = False) -> ModelFacts:
         )
 
 
+def _hint(name: str) -> str:
+    """Suggest the bundled model that `name` misspells, or names without its owner or in other letters."""
+    known = bundled_models()
+    short = [full for full in known if name.lower() in (full.lower(), full.lower().split("/")[-1])]
+    return nearest(name, short, cutoff=0.0) if short else nearest(name, known, cutoff=_LIKENESS)
+
+
 def _local(name: str) -> str:
     # Kept as written (`Path` would drop a leading "./", which tells a folder from a bundled name).
     folder = os.path.expanduser(name)  # noqa: PTH111
     if not (Path(folder) / "config.json").is_file():
-        raise ModelNotAvailable(f"AIC model: {name!r} has no config.json")
+        raise ModelNotAvailable(f"{name!r} is not a folder that holds a config.json")
     _config(folder)
     return folder
 
@@ -122,11 +132,9 @@ def _config(path: str) -> dict[str, Any]:
             config: dict[str, Any] = get_model_config_from_model_path(path)
         except HuggingFaceDownloadError as error:
             raise ModelNotAvailable(
-                f"AIC model: {path!r} could not be downloaded ({clean(str(error.__cause__ or error))}); "
+                f"{path!r} could not be downloaded ({clean(str(error.__cause__ or error))}); "
                 "give the folder of its config.json instead"
             ) from None
         except Exception as error:
-            raise ModelNotAvailable(
-                f"AIC model: {path!r}: unusable config.json: {clean(str(error))}"
-            ) from None
+            raise ModelNotAvailable(f"{path!r}: unusable config.json: {clean(str(error))}") from None
     return config

@@ -32,18 +32,30 @@ _COLLECTOR = _Collector()
 def sdk_call(subject: str) -> Iterator[None]:
     """Run SDK code: its log is collected and its exceptions become ours, named after `subject`.
 
-    Raises: the errors of `aisimulate.timing.aic.errors`; `TimingError` for anything unforeseen.
+    Calls may be nested. Raises: the errors of `aisimulate.timing.aic.errors`; `TimingError` for anything
+    unforeseen.
     """
+    try:
+        with _collected_log():
+            yield
+    except AISimulateError:
+        raise
+    except Exception as error:
+        raise translate(error, subject) from None
+
+
+@contextmanager
+def _collected_log() -> Iterator[None]:
     logger = logging.getLogger(_LOGGER_NAME)
+    if _COLLECTOR in logger.handlers:
+        # Already collecting: only the outermost call may let the log out again.
+        yield
+        return
     propagated = logger.propagate
     logger.propagate = False
     logger.addHandler(_COLLECTOR)
     try:
         yield
-    except AISimulateError:
-        raise
-    except Exception as error:
-        raise translate(error, subject) from None
     finally:
         logger.removeHandler(_COLLECTOR)
         logger.propagate = propagated

@@ -1,0 +1,103 @@
+"""What the report needs of each counted request, as columns: one sweep over the requests instead of many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from aisimulate.core.units import NS_PER_MS
+from aisimulate.engine.sequence import COMPLETED
+from aisimulate.replay.records import reused_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.engine.sequence import Sequence
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True, frozen=True)
+class Columns:
+    """Counted requests (admitted and completed) in dispatch order; instants in ns, lengths in tokens.
+
+    Token instants of requests that emitted none are 0. `first_reuse` is what the first admission found in the
+    cache, `best_reuse` the most that any admission found.
+    """
+
+    input_tokens: Ints
+    output_tokens: Ints
+    arrival_ns: Ints
+    first_ns: Ints
+    second_ns: Ints
+    last_ns: Ints
+    terminal_ns: Ints
+    first_reuse: Ints
+    best_reuse: Ints
+
+    @classmethod
+    def of(cls, sequences: Iterable[Sequence]) -> Columns:
+        """Collect the counted ones among `sequences`."""
+        rows = [
+            (
+                s.input_tokens,
+                s.emitted_tokens,
+                s.arrival_ns,
+                s.first_token_ns or 0,
+                s.second_token_ns or 0,
+                s.last_token_ns or 0,
+                s.terminal_ns or 0,
+                s.admissions[0][1],
+                s.admissions[0][1] if len(s.admissions) == 1 else reused_tokens(s),
+            )
+            for s in sequences
+            if s.status == COMPLETED and s.admissions
+        ]
+        columns = zip(*rows, strict=True) if rows else [()] * len(cls.__slots__)
+        return cls(*(np.array(column, dtype=np.int64) for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.input_tokens)
+
+
+@dataclass(slots=True, frozen=True)
+class Latencies:
+    """Latencies of the counted requests with at least one token, in ms, in dispatch order.
+
+    `several` marks those with two tokens or more; `ttst` and `tpot` have one entry for each of them.
+    """
+
+    output_tokens: Ints
+    several: npt.NDArray[np.bool_]
+    ttft: Floats
+    ttst: Floats
+    tpot: Floats
+    e2e: Floats
+
+    @classmethod
+    def of(cls, columns: Columns) -> Latencies:
+        """Derive the latencies of the requests that emitted tokens."""
+        emitting = columns.output_tokens > 0
+        output_tokens, arrival, first, second, last = (
+            column[emitting]
+            for column in (
+                columns.output_tokens,
+                columns.arrival_ns,
+                columns.first_ns,
+                columns.second_ns,
+                columns.last_ns,
+            )
+        )
+        several = output_tokens > 1
+        return cls(
+            output_tokens,
+            several,
+            np.maximum(first - arrival, 0) / NS_PER_MS,
+            np.maximum(second - first, 0)[several] / NS_PER_MS,
+            (last - first)[several] / ((output_tokens[several] - 1) * NS_PER_MS),
+            np.maximum(last - arrival, 0) / NS_PER_MS,
+        )
