@@ -286,11 +286,13 @@ class RunPool:
         if node is not None:
             if sequence.segments is not None:
                 node = self._let_go_segments(sequence, sequence.segments)
-            while node.parent is not None:
+            parent = node.parent
+            while parent is not None:
                 node.ref -= 1
                 if node.ref == 0:
-                    self._retire(node)
-                node = node.parent
+                    self._order.append(node)
+                    self.inactive += node.len
+                node, parent = parent, parent.parent
             sequence.node = None
         if len(self._order) > self._compact_above:
             self._compact()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CHUNK_TOKENS = 1 << 13
 _WIDE_BATCH = 64
 _FEW_PASSES = 8
+_MOST_PREFILLS = 1 << 16
 # A float holds every whole number up to here, so sums of float durations below it are exact.
 _EXACT_FLOAT = 1 << 53
 # Distance from a whole number beyond which a float product cannot tell which side of the tie it is on.
@@ -45,6 +46,22 @@ def decode_ms(context_tokens: int, total_kv_tokens: int) -> float:
     return max(1.0, -25.74 * (u * u) + 54.01 * u + 5.74)
 
 
+class _Prefills(dict[int, int]):
+    """Prefill durations by new tokens, each worked out once: chunks fill the same budget again and again."""
+
+    __slots__ = ("speedup",)
+
+    def __init__(self, speedup: float) -> None:
+        super().__init__()
+        self.speedup = speedup
+
+    def __missing__(self, tokens: int) -> int:
+        if len(self) >= _MOST_PREFILLS:
+            self.clear()
+        ns = self[tokens] = scaled_ns(duration_ns(prefill_ms(tokens)), self.speedup)
+        return ns
+
+
 class PolynomialTimer:
     """A `PassTimer` over a lazily grown table of decode durations indexed by context tokens.
 
@@ -53,11 +70,11 @@ class PolynomialTimer:
     which exceeds float error per token for any pool below 10^14 tokens, and rounding is monotone.
     """
 
-    __slots__ = ("_decode_speedup", "_full_ns", "_prefill_speedup", "_table", "_total_tokens")
+    __slots__ = ("_decode_speedup", "_full_ns", "_prefills", "_table", "_total_tokens")
 
     def __init__(self, total_kv_tokens: int, prefill_speedup: float, decode_speedup: float) -> None:
         self._total_tokens = total_kv_tokens
-        self._prefill_speedup = prefill_speedup
+        self._prefills = _Prefills(prefill_speedup)
         self._decode_speedup = decode_speedup
         self._full_ns = self._evaluate(total_kv_tokens)
         if self._full_ns >= 1 << 62:
@@ -67,15 +84,13 @@ class PolynomialTimer:
 
     def __reduce__(self) -> tuple[object, tuple[int, float, float]]:
         """Send the parameters, not the table, to another process."""
-        return polynomial_timer, (self._total_tokens, self._prefill_speedup, self._decode_speedup)
+        return polynomial_timer, (self._total_tokens, self._prefills.speedup, self._decode_speedup)
 
     def prefill_ns(self, batch: int, mean_isl: int, mean_prefix: int) -> int:
         """Duration of a prefill forward; 0 when nothing is left to compute."""
         if batch == 0 or mean_isl <= mean_prefix:
             return 0
-        x = float(batch * (mean_isl - mean_prefix))
-        ns = duration_ns(_A * (x * x) + _B * x + _C)
-        return ns if self._prefill_speedup == 1.0 else scaled_ns(ns, self._prefill_speedup)
+        return self._prefills[batch * (mean_isl - mean_prefix)]
 
     def decode_ns(self, batch: int, context_tokens: int) -> int:
         """Duration of one decode forward."""

@@ -44,7 +44,7 @@ class ModelNotAvailable(InputError):
         self.problem = problem
         self.field = field
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"{self.field}: {self.problem}"
 
 
