@@ -37,7 +37,7 @@ def candidate(good: float | None, replicas: int, *, arrived: float | None = 1000
 
 
 def line(share: str, replicas: int, value: str = "", target: str = "goodput_per_gpu") -> str:
-    value = value or f"{4000 / (2 * replicas):,.4g}"
+    value = value or f"{4000 / (2 * replicas):,.1f}"
     return f"{share} within the SLA: TP2 x {replicas} on {2 * replicas} GPUs, 8192/256 vllm, {target} {value}"
 
 
@@ -78,9 +78,14 @@ def test_what_the_winner_serves_already_is_not_told(winner, lines):
         ([500, 921], [line("92.1%", 2), "no candidate serves more than 92.1% within the SLA"]),
         (
             [500, 951, 989],
-            [line("95.1%", 2), "no candidate serves more than 98.9% within the SLA"],
+            [line("95.1%", 2), line("98.9%", 3), "no candidate serves more than 98.9% within the SLA"],
         ),
-        ([0, 0], ["no candidate serves more than 0.0% within the SLA"]),
+        (
+            [500, 600, 600, 550],
+            [line("60.0%", 2), "no candidate serves more than 60.0% within the SLA"],
+        ),
+        ([0, 0], ["no candidate serves any request within the SLA"]),
+        ([0, 0.4], [line("<0.1%", 2), "no candidate serves more than <0.1% within the SLA"]),
         ([500, 910, 990], [line("91.0%", 2), line("99.0%", 3)]),
     ],
 )
@@ -113,7 +118,7 @@ def test_candidates_without_counts_are_passed_over():
 
 def test_the_value_is_that_of_the_target():
     goal = OptimizationGoal.model_validate({"target": "throughput", "sla": {"e2e_ms": 9000}})
-    assert attainment_lines(goal, ranking(500, 1000)) == [line("100.0%", 2, "8,000", "throughput")]
+    assert attainment_lines(goal, ranking(500, 1000)) == [line("100.0%", 2, "8,000.0", "throughput")]
 
 
 def test_the_share_counts_all_requests_that_arrived():

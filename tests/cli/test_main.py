@@ -52,3 +52,11 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_package_runs_as_the_command_does():
+    done = subprocess.run(
+        [sys.executable, "-m", "aisimulate", "spcia"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("aisimulate: error: unknown command 'spcia'")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from aisimulate.core.errors import InputError
-from aisimulate.report.envelope import check_writable, envelope_text, write_file
+from aisimulate.report.envelope import envelope_text
 from aisimulate.report.folding import fold
 from aisimulate.report.launch import launch_lines
-from aisimulate.report.ranking import print_ranking, ranking_lines
+from aisimulate.report.numbers import number_text, share_text
+from aisimulate.report.ranking import ranking_lines, ranking_text
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.winner import served_text
 from aisimulate.spica.config import Candidate, OptimizationGoal
 
 AGG = {
@@ -87,7 +88,7 @@ def test_only_equal_measurements_of_equal_workers_are_folded():
     assert [(item.candidate.metrics["x"], item.others) for item in folds] == [(1.0, 1), (2.0, 0), (1.0, 0)]
 
 
-def test_the_table_shows_latency_in_natural_units_and_every_share(capsys):
+def test_the_table_shows_latency_in_natural_units_and_every_share():
     goal = OptimizationGoal.model_validate({"target": "e2e_latency", "sla": {"e2e_ms": 9000}})
     metrics = {
         "mean_e2e_latency_ms": 1234.0,
@@ -98,10 +99,9 @@ def test_the_table_shows_latency_in_natural_units_and_every_share(capsys):
         "p99_ttft_ms": 20.0,
         "prefix_cache_reused_ratio": 0.25,
     }
-    print_ranking(goal, [candidate(-1234.0, **metrics)], 5)
-    out = capsys.readouterr().out
+    out = ranking_text(goal, [candidate(-1234.0, **metrics)], 5)
     row = next(line for line in out.splitlines() if "DEP8" in line)
-    assert " ".join(row.split()) == "1 DEP8 2 16 8192/256 vllm 1,234 0 37.5% 10.0 / 20.0 - / - 25.0%"
+    assert " ".join(row.split()) == "1 DEP8 2 16 8192/256 vllm 1,234.0 0.0 37.5% 10.0 / 20.0 - / - / - 25.0%"
     assert "requests: 4 of 8 completed, 3 within the SLA" in out
 
 
@@ -116,15 +116,51 @@ def test_results_never_hold_a_number_that_is_none():
         envelope_text({"a": float("nan")})
 
 
-def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
-    target = tmp_path / "out.json"
-    write_file(target, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_file(target, "new \ud800")
-    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
-    assert target.read_text() == "old"
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.0"),
+        (227, "227.0"),
+        (12345.678, "12,345.7"),
+        (1e15, "1,000,000,000,000,000.0"),
+        (10, "10.0"),
+        (9.87654, "9.877"),
+        (-0.0312345, "-0.03123"),
+        (1.23456e-7, "0.0000001235"),
+    ],
+)
+def test_numbers_have_no_exponent(value, text):
+    assert number_text(value) == text
 
 
-def test_an_output_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(InputError, match="is not a directory"):
-        check_writable(tmp_path / "none" / "x.json")
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0.0%"), (0.0004, "<0.1%"), (0.734, "73.4%"), (0.99, "99.0%"), (0.9999, ">99.9%"), (1, "100.0%")],
+)
+def test_a_share_never_rounds_to_none_or_all(share, text):
+    assert share_text(share) == text
+
+
+@pytest.mark.parametrize(
+    ("rejections", "text"),
+    [
+        ({}, ""),
+        ({"rejected_requests": 61, "rejected_requests.too_long": 61}, ", 61 rejected: too_long"),
+        ({"rejected_requests": 3}, ", 3 rejected"),
+        (
+            {"rejected_requests": 1061, "rejected_requests.b": 1060, "rejected_requests.a": 1},
+            ", 1,061 rejected (1,060 b, 1 a)",
+        ),
+        ({"rejected_requests": 0, "unfinished_requests": 2}, ", 2 unfinished"),
+    ],
+)
+def test_what_was_not_served_is_told(rejections, text):
+    served = served_text(candidate(completed_requests=8, num_requests=4000, **rejections))
+    assert served == f"requests: 8 of 4,000 completed{text}"
+
+
+def test_the_itl_column_shows_the_longest_stall():
+    metrics = {"mean_itl_ms": 18.4, "p99_itl_ms": 9.0, "max_itl_ms": 12345.6}
+    out = ranking_text(OptimizationGoal(), [candidate(**metrics)], 5)
+    assert "ITL ms mean/p99/max" in out
+    assert "18.4 / 9.0 / 12,345.6" in out

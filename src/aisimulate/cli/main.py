@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aisimulate import __version__
 from aisimulate.cli.exit_codes import INTERRUPTED
 from aisimulate.cli.parser import OneLineParser
+from aisimulate.core.console import say
 from aisimulate.core.errors import nearest
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def _run(module: str, arguments: list[str]) -> int:
     try:
         code: int = importlib.import_module(module).main(arguments)
     except KeyboardInterrupt:  # while the command was still being loaded
+        say("aisimulate: interrupted")
         return INTERRUPTED
     return code
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import NoReturn
 
-from aisimulate.cli.exit_codes import BAD_INPUT
+from aisimulate.cli.exit_codes import BAD_INPUT, DONE
+from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.core.console import say
 
 
 class OneLineParser(argparse.ArgumentParser):
     """Reports a bad command line without repeating the whole usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Print `prog: error: message` to stderr and exit with 2."""
-        text = " ".join(message.split())
-        self.exit(BAD_INPUT, f"{self.prog}: error: {text} (--help lists the options)\n")
+        """Say `prog: error: message` on stderr and exit with 2."""
+        self.exit(fail(self.prog, f"{message} (--help lists the options)", BAD_INPUT))
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Say `message`, if there is one, and exit with `status`."""
+        if message:
+            say(message.rstrip())
+        settle_stderr()
+        raise SystemExit(status)
 
-def fail(prog: str, message: object, code: int = BAD_INPUT) -> int:
-    """Print `prog: error: message` on one line of stderr; return `code`."""
-    print(f"{prog}: error: {' '.join(str(message).split())}", file=sys.stderr)
-    return code
+    def _print_message(self, message: str, file: object = None) -> None:
+        """Print the help or the version; exit with 1 if stdout cannot take it (argparse would hide that)."""
+        status = show(self.prog, message, DONE)
+        if status != DONE:
+            self.exit(status)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.payload import parse_payload
+from aisimulate.core.errors import ReplayError
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
@@ -24,9 +25,16 @@ def execute(payload: str | Mapping[str, Any]) -> dict[str, Any]:
     The flat report of spec 02 section 8, plus `per_request` when the payload asks for records.
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
-    with _no_collector():
-        # A function of its own: all that it made is freed before the collector could look through it.
-        return _execute(payload)
+    try:
+        with _no_collector():
+            # A function of its own: all that it made is freed before the collector could look through it.
+            return _execute(payload)
+    except MemoryError:
+        raise ReplayError(
+            "out of memory: the replay needs more than this process may use; try fewer or shorter requests"
+        ) from None
+    except OverflowError as error:
+        raise ReplayError("a time or count grew beyond 64 bits") from error
 
 
 def _execute(payload: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -63,4 +71,9 @@ def _no_collector() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if gc.get_freeze_count() == 0:
+                # Moves what is left (a cached trace, above all) to the oldest generation unseen, where the
+                # collector would put it after looking through it twice.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

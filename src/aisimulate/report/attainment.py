@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.numbers import number_text, share_text
+from aisimulate.report.shapes import candidate_text
 from aisimulate.spica.score import objective_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aisimulate.spica.config import Candidate, OptimizationGoal
+
+    Shares = Sequence[tuple[Candidate, float]]
 
 _SHARES = (0.90, 0.95, 0.99)
 
@@ -27,30 +30,33 @@ def sla_share(candidate: Candidate) -> float | None:
 def attainment_lines(goal: OptimizationGoal, ranked: Sequence[Candidate]) -> list[str]:
     """Name the best candidate per share of requests within the SLA, where it is not the winner.
 
-    Empty without an SLA, for a Pareto goal, or when the winner serves at least 99 % within it.
+    Where none serves 99 %, the one that serves most comes last. Empty without an SLA, for a Pareto goal, or
+    when the winner serves at least 99 % within it.
     """
     shares = [(candidate, share) for candidate in ranked if (share := sla_share(candidate)) is not None]
     if goal.is_pareto or goal.sla is None or not shares:
         return []
-    lines = []
-    reached = shares[0][1]
-    for wanted in _SHARES:
-        if wanted <= reached:
-            continue
-        found = next((pair for pair in shares if pair[1] >= wanted), None)
-        if found is None:
-            break
-        reached = found[1]
-        lines.append(_line(goal, *found))
     highest = max(share for _, share in shares)
+    if highest == 0:
+        return ["no candidate serves any request within the SLA"]
+    lines = [_line(goal, *step) for step in _steps(shares, highest)]
     if highest < _SHARES[-1]:
-        lines.append(f"no candidate serves more than {highest:.1%} within the SLA")
+        lines.append(f"no candidate serves more than {share_text(highest)} within the SLA")
     return lines
 
 
+def _steps(shares: Shares, highest: float) -> Shares:
+    """Pick the first candidate of each share that the one before it does not reach."""
+    steps = []
+    reached = shares[0][1]
+    for wanted in (*(share for share in _SHARES if share <= highest), min(highest, _SHARES[-1])):
+        if wanted > reached:
+            step = next(pair for pair in shares if pair[1] >= wanted)
+            steps.append(step)
+            reached = step[1]
+    return steps
+
+
 def _line(goal: OptimizationGoal, candidate: Candidate, share: float) -> str:
-    config, value = candidate.config, objective_value(candidate.metrics, goal.target)
-    return (
-        f"{share:.1%} within the SLA: {shape_text(config)} x {replicas_text(config)} on "
-        f"{candidate.used_gpus} GPUs, {knobs_text(config)}, {goal.target.value} {value:,.4g}"
-    )
+    value = number_text(objective_value(candidate.metrics, goal.target))
+    return f"{share_text(share)} within the SLA: {candidate_text(candidate)}, {goal.target.value} {value}"

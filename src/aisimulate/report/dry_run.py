@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from aisimulate.spica.plan import SearchPlan
     from aisimulate.spica.search_space import BranchSpace
 
+FORMAT = "aisimulate.spica.plan"
+FORMAT_VERSION = 1
+
 
 def plan_lines(plan: SearchPlan) -> list[str]:
     """Describe branches, pools, dimensions, sizes and notes, one fact per line."""
@@ -27,6 +30,8 @@ def plan_lines(plan: SearchPlan) -> list[str]:
 def plan_description(plan: SearchPlan) -> dict[str, Any]:
     """Describe the same as JSON-ready data."""
     return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
         "branches": [
             {
                 "deployment_mode": branch.deployment_mode,

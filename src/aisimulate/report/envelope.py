@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate import __version__
-from aisimulate.core.errors import InputError
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.outcome import Status
 
@@ -59,31 +55,6 @@ def envelope_text(envelope: dict[str, Any]) -> str:
     return json.dumps(envelope, sort_keys=True, allow_nan=False, indent=2, default=str) + "\n"
 
 
-def check_writable(path: Path) -> None:
-    """Raise InputError now if `write_file` would fail later, after all the work."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise InputError(f"--output {path}: {folder} is not a directory")
-    if path.is_dir():
-        raise InputError(f"--output {path}: is a directory, expected a file")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"--output {path}: {folder} is not writable")
-
-
-def write_file(path: Path, text: str) -> None:
-    """Replace `path` in one step, so that no reader ever sees half a file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    scratch = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        scratch.chmod(0o644)
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-
-
 def _versions() -> dict[str, str]:
     versions = {"aisimulate": __version__}
     with suppress(PackageNotFoundError):
@@ -98,6 +69,7 @@ def _branch(report: BranchReport, policies: dict[str, str]) -> dict[str, Any]:
         "finite_size": report.finite_size,
         "rounds": report.rounds,
         "suggestions": report.attempts,
+        "tried_points": report.tried_points,
         "feasible": report.feasible,
         "stop_reason": report.stop.value,
     }

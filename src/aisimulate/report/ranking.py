@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from aisimulate.report.attainment import attainment_lines, sla_share
+from aisimulate.report.attainment import sla_share
 from aisimulate.report.folding import Fold, fold
-from aisimulate.report.launch import launch_lines
+from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.winner import winner_lines
 from aisimulate.spica.config import OptimizationTarget
 from aisimulate.spica.score import objective_value
-from aisimulate.spica.summary import headline_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,26 +42,24 @@ def _front_line(candidate: Candidate) -> str:
     return f"{values}{load} used_gpus={candidate.used_gpus}"
 
 
-def print_ranking(goal: OptimizationGoal, candidates: Sequence[Candidate], top: int) -> None:
-    """Print a table of `top` rows and the configuration of the best candidate to stdout.
+def ranking_text(goal: OptimizationGoal, candidates: Sequence[Candidate], top: int) -> str:
+    """Lay out a table of `top` rows and the configuration of the best candidate, for stdout.
 
     Candidates that measured exactly the same share a row.
     """
     folds = fold(candidates)
-    table = _table(goal, folds[:top])
+    hidden = len(folds) - top
+    more = [f"... and {hidden} more (--top N shows N)"] if hidden > 0 else []
+    return "\n".join([_drawn(_table(goal, folds[:top])), *more, "", *winner_lines(goal, candidates), ""])
+
+
+def _drawn(table: Table) -> str:
     console = Console(file=sys.stdout, highlight=False, markup=False)
     # Numbers are never cut: a narrow terminal wraps the lines itself.
-    console.width = max(console.width, _natural_width(console, table))
-    console.print(table)
-    hidden = len(folds) - top
-    if hidden > 0:
-        console.print(f"... and {hidden} more (--top N shows N)")
-    for line in _winner_lines(goal, candidates):
-        console.print(line, soft_wrap=True)
-
-
-def _natural_width(console: Console, table: Table) -> int:
-    return console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    console.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    with console.capture() as drawing:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in drawing.get().splitlines()).strip("\n")
 
 
 def _table(goal: OptimizationGoal, folds: Sequence[Fold]) -> Table:
@@ -117,7 +114,7 @@ def _value_columns(goal: OptimizationGoal) -> list[_Column]:
 
 def _value(target: OptimizationTarget, item: Fold) -> str:
     """Give a candidate's value for `target` in natural units, whatever the sign of its score."""
-    return f"{objective_value(item.candidate.metrics, target):,.4g}"
+    return number_text(objective_value(item.candidate.metrics, target))
 
 
 def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
@@ -128,54 +125,20 @@ def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
         columns.append(_Column("in SLA", _sla_share))
     return [
         *columns,
-        _Column("TTFT ms mean/p99", partial(_mean_p99, "ttft")),
-        _Column("ITL ms mean/p99", partial(_mean_p99, "itl")),
-        _Column("reuse", lambda item: _share(item.candidate.metrics.get("prefix_cache_reused_ratio"), 1.0)),
+        _Column("TTFT ms mean/p99", partial(_latencies, "ttft", ("mean", "p99"))),
+        _Column("ITL ms mean/p99/max", partial(_latencies, "itl", ("mean", "p99", "max"))),
+        _Column("reuse", lambda item: _share(item.candidate.metrics.get("prefix_cache_reused_ratio"))),
     ]
 
 
 def _sla_share(item: Fold) -> str:
-    share = sla_share(item.candidate)
-    return "-" if share is None else f"{share:.1%}"
+    return _share(sla_share(item.candidate))
 
 
-def _share(part: float | None, whole: float | None) -> str:
-    return "-" if part is None or not whole else f"{part / whole:.1%}"
+def _share(share: float | None) -> str:
+    return "-" if share is None else share_text(share)
 
 
-def _mean_p99(name: str, item: Fold) -> str:
-    values = [item.candidate.metrics.get(f"{statistic}_{name}_ms") for statistic in ("mean", "p99")]
+def _latencies(name: str, statistics: Sequence[str], item: Fold) -> str:
+    values = [item.candidate.metrics.get(f"{statistic}_{name}_ms") for statistic in statistics]
     return " / ".join("-" if value is None else f"{value:,.1f}" for value in values)
-
-
-def _winner_lines(goal: OptimizationGoal, candidates: Sequence[Candidate]) -> list[str]:
-    target = headline_target(goal)
-    winner = candidates[0]
-    if goal.is_pareto:
-        sign = 1 if target.maximize else -1
-        winner = max(candidates, key=lambda item: sign * (item.objectives or {})[target.value])
-    title = f"best {target.value} of the front" if goal.is_pareto else "winning configuration"
-    chosen = {key: value for key, value in winner.config.items() if value is not None}
-    lines = [f"{title}:", *_indented(yaml.safe_dump(chosen, sort_keys=False)), _served_text(winner)]
-    launch = launch_lines(winner.config)
-    if launch:
-        lines += ["launch:", *_indented("\n".join(launch))]
-    stricter = attainment_lines(goal, candidates)
-    if stricter:
-        lines += ["if more requests must meet the SLA:", *_indented("\n".join(stricter))]
-    return lines
-
-
-def _served_text(candidate: Candidate) -> str:
-    """Say how many requests the numbers stand for: a fleet that rejects work may look fast."""
-    metrics = candidate.metrics
-    completed, arrived = metrics.get("completed_requests"), metrics.get("num_requests")
-    if completed is None or arrived is None:
-        return "requests: not reported"
-    good = metrics.get("goodput_completed_requests")
-    sla = "" if good is None else f", {good:,.0f} within the SLA"
-    return f"requests: {completed:,.0f} of {arrived:,.0f} completed{sla}"
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" for line in text.splitlines()]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aisimulate.spica.config import Candidate
+
 
 def roles(config: Mapping[str, Any]) -> tuple[str, ...]:
     """List the roles of an unrolled sample: agg, or prefill and decode."""
@@ -42,6 +44,13 @@ def knobs_text(config: Mapping[str, Any]) -> str:
     if config.get("kv_load_ratio") is not None:
         parts.append(f"c={config['concurrency']}")
     return " ".join(parts)
+
+
+def candidate_text(candidate: Candidate) -> str:
+    """Name a whole deployment: worker shapes, replicas, GPUs, and what else was chosen."""
+    config = candidate.config
+    workers = f"{shape_text(config)} x {replicas_text(config)}"
+    return f"{workers} on {candidate.used_gpus} GPUs, {knobs_text(config)}"
 
 
 def _worker(config: Mapping[str, Any], role: str) -> str:

@@ -1,0 +1,118 @@
+"""Writing a result to the place a user named, be it a new or old file, a link, a pipe or a device."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aisimulate.core.errors import AISimulateError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TextIO
+
+_NEW_FILE_MODE = 0o644
+
+
+class WriteError(AISimulateError):
+    """A result could not be written to the file the user named."""
+
+
+def check_writable(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise InputError now if `write_file` would surely fail later, or would destroy one of `inputs`."""
+    try:
+        status = _status(path)
+        target = path.resolve()
+    except OSError as error:
+        raise InputError(f"--output {path}: {error.strerror or error}") from error
+    if not target.parent.is_dir():
+        raise InputError(f"--output {path}: {target.parent} is not a directory")
+    if target.is_dir():
+        raise InputError(f"--output {path}: is a directory, expected a file")
+    if status is not None and not os.access(path, os.W_OK):
+        raise InputError(f"--output {path}: is not writable")
+    for source in inputs:
+        if status is not None and source.exists() and source.samefile(target):
+            raise InputError(f"--output {path}: would overwrite the input {source}")
+    if _is_replaceable(status):
+        try:
+            handle, scratch = _scratch(target)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"--output {path}: cannot write in {target.parent}: {reason}") from error
+        os.close(handle)
+        scratch.unlink()
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write `text` to `path`.
+
+    A regular file is replaced in one step, so that no reader ever sees half of it; a link stays and its
+    target is replaced. Anything else (a pipe, a device, this process's own stdout) is written to as it is.
+
+    Raises:
+        WriteError: one line that names the file.
+    """
+    try:
+        _write(path, text)
+    except OSError as error:
+        raise WriteError(f"--output {path}: {error.strerror or error}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    status = _status(path)
+    stream = _standard_stream(status)
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
+    elif _is_replaceable(status):
+        mode = _NEW_FILE_MODE if status is None else stat.S_IMODE(status.st_mode)
+        _replace(path.resolve(), text, mode)
+    else:
+        with path.open("w", encoding="utf-8") as target:
+            target.write(text)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Look at what `path` leads to; None when there is nothing yet."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _is_replaceable(status: os.stat_result | None) -> bool:
+    return status is None or stat.S_ISREG(status.st_mode)
+
+
+def _standard_stream(status: os.stat_result | None) -> TextIO | None:
+    """Find the stream of this process that already leads there, as /dev/stdout does."""
+    for stream in (sys.stdout, sys.stderr):
+        # A captured or closed stream has no file behind it.
+        with suppress(OSError, ValueError, AttributeError):
+            if status is not None and os.path.samestat(status, os.fstat(stream.fileno())):
+                return stream
+    return None
+
+
+def _scratch(path: Path) -> tuple[int, Path]:
+    """Open a new file beside `path`, to become it in one step."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
+    return handle, Path(name)
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    handle, scratch = _scratch(path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        scratch.chmod(mode)
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
