@@ -164,10 +164,11 @@ class DecodeSet:
                 high = middle
         return low
 
-    def advance(self, passes: int) -> None:
-        """Let every member grow by `passes` tokens."""
-        self.passes += passes
+    def advance(self, passes: int) -> bool:
+        """Let every member grow by `passes` tokens; return whether one of them may have finished."""
+        done = self.passes = self.passes + passes
         self.context_tokens += passes * self.count
+        return done >= self.next_due
 
 
 def _running_order(sequence: Sequence) -> int:

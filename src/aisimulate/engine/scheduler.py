@@ -111,6 +111,7 @@ class RankScheduler:
             self.preempted = False
             self.held_back, self.done, self.rejected = [], [], []
             self.unusual = bool(self.stalled or self.planned)
+            self.eventful = bool(self.stalled)  # they join in again, so this pass is unlike the next
 
     # Queue --------------------------------------------------------------------------------------------
 
@@ -180,13 +181,13 @@ class RankScheduler:
                 self._open_blocks_preempting(now_ns)
             elif opening:
                 pool.take(opening)
-            if self.planned:
+            if self.unusual and self.planned:
                 self.publish(self.planned, 1)
             if self.partial is not None:
                 self._continue_partial(self.partial)
         if self.waiting and not self.preempted:
             admit_waiting(self, now_ns)
-        if self.eventful or self.stalled or not decoders.count:
+        if self.eventful or not decoders.count:
             self._price()
             return 1
         return self._plan_run(opening)
@@ -392,11 +393,11 @@ class RankScheduler:
         if passes > 1:
             # Growth of the first pass was taken when it began.
             self.pool.take(decoders.demand(passes) - self._opening)
-        decoders.advance(passes)
+        is_due = decoders.advance(passes)
         terminal = self._commit_unusual(end_ns) if self.unusual else []
         if self.fresh:
             self._settle_second_tokens(first_end_ns)
-        if decoders.passes >= decoders.next_due:
+        if is_due:
             self._complete(decoders.pop_finished(), 1, end_ns, terminal)
         if self.joining:
             self._emit_joining(end_ns, terminal)
