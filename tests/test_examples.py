@@ -88,8 +88,8 @@ def test_smart_sweep_says_what_is_left_out(capsys):
 
 
 def test_the_shipped_trace_is_a_cut_of_1000_requests():
-    sessions = load_trace([EXAMPLES / "traces" / "mooncake_conversation_1000.jsonl"], "mooncake", 512)
-    assert len(sessions) == 1000
+    trace = load_trace([EXAMPLES / "traces" / "mooncake_conversation_1000.jsonl"], "mooncake", 512)
+    assert (len(trace.sessions), trace.notes) == (1000, [])
     licence = (EXAMPLES / "traces" / "README.md").read_text()
     assert "Apache-2.0" in licence
     assert "kvcache-ai/Mooncake" in licence

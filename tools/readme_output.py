@@ -21,7 +21,7 @@ BLOCK = re.compile(r"(<!-- demo output:[^\n]*\n```\n).*?(```\n<!-- end of demo o
 
 def demo_output() -> str:
     """What the demo prints on stdout, without trailing spaces and blank lines around it."""
-    command = [sys.executable, "-m", "aisimulate.cli.main", "spica", "--config", DEMO, "--quiet"]
+    command = [sys.executable, "-m", "aisimulate", "spica", "--config", DEMO, "--quiet"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     lines = [line.rstrip() for line in done.stdout.splitlines()]
     return "\n".join(lines).strip("\n") + "\n"

@@ -120,7 +120,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_the_work(tmp_path, monk
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.mkstemp", refuse)
-    with pytest.raises(InputError, match="cannot write in .*: Permission denied"):
+    with pytest.raises(InputError, match=r"cannot write in .*: Permission denied"):
         check_writable(tmp_path / "out.json")
 
 

@@ -250,4 +250,11 @@ TABLE.add(
         Why.TRTLLM, "free_gpu_memory_fraction: no effect on this backend", free_gpu_memory_fraction=0.5
     ),
     systems_path=aic(systems_path=OTHER_SYSTEMS),
+    # What it permits is tested with a feigned network (test_aic.py).
+    allow_model_download=no_aic(
+        Why.PERMIT,
+        f"{CONFIG}.model: 'nobody/nothing' is not bundled",
+        model="nobody/nothing",
+        allow_model_download=False,
+    ),
 )

@@ -36,9 +36,10 @@ class Why(Enum):
     ONE_VALUE = "there is one legal value"
     TIED = "the value must agree with, or is replaced by, another field that acts"
     DATA = "the measured data do not tell two values apart"
+    PERMIT = "the value only permits what another field asks for"
 
 
-STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA)
+STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA, Why.PERMIT)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """Settings of the AIC timing provider, and the KV capacity that follows from them."""
 
+import urllib.request
+from urllib.error import URLError
+
 import pytest
 
 from aisimulate.config.aic import AicConfig, aic_config
@@ -8,8 +11,9 @@ from aisimulate.config.messages import parse_model
 from aisimulate.config.rank import RankConfig
 from aisimulate.core.errors import TimingError
 from aisimulate.replay.capacity import aic_engine_key, estimate_blocks, materialize_capacity
+from aisimulate.replay.execute import execute
 
-from .payloads import AIC, aic, parse, rank, refused
+from .payloads import AIC, SYNTHETIC, aic, parse, rank, refused
 
 POSITIVE = "AIC timing parallel sizes tp, pp, attention_dp, moe_tp_size, and moe_ep_size must be positive"
 PATH = "spec.engine.rank.timing_model"
@@ -207,6 +211,37 @@ def test_every_setting_reaches_the_engine_key():
         "fp8",
     )
     assert key.backend_version == "0.24.0"
+
+
+def test_an_unbundled_model_names_the_field_and_the_ways_out():
+    payload = {"spec": aic(**LLAMA | {"model": "nobody/nothing"}), "traffic": SYNTHETIC}
+    assert refused(execute, payload) == (
+        f"{PATH}.config.model: 'nobody/nothing' is not bundled, and there is no such folder; give a folder "
+        "that holds the model's config.json, or set allow_model_download: true to fetch that file from "
+        "Hugging Face"
+    )
+
+
+def test_a_download_is_made_only_when_allowed(monkeypatch):
+    calls = []
+
+    def urlopen(request, **_):
+        calls.append(request)
+        raise URLError("no route")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    settings = LLAMA | {"model": "nobody/nothing"}
+    refused(aic_engine_key, _aic(**settings))
+    assert calls == []
+    payload = {"spec": aic(**settings, allow_model_download=True), "traffic": SYNTHETIC}
+    text = refused(execute, payload)
+    assert text.startswith(f"{PATH}.config.model: 'nobody/nothing' could not be downloaded")
+    assert len(calls) == 1
+
+
+def test_the_permission_reaches_the_engine_key():
+    assert aic_engine_key(_aic(**LLAMA, allow_model_download=True)).allow_download
+    assert not aic_engine_key(_aic(**LLAMA)).allow_download
 
 
 def test_a_model_that_does_not_fit_has_no_capacity():

@@ -21,6 +21,12 @@ def _rank(**fields):
     return parse_model(RankConfig, fields, "rank")
 
 
+def test_the_largest_legal_sizes():
+    fields = {"num_gpu_blocks": 2**31, "block_size": 2**16, "speedup_ratio": 1e-6}
+    assert _rank(**fields).model_dump().items() >= fields.items()
+    assert _rank(speedup_ratio=0, decode_speedup_ratio=1e6).decode_speedup_ratio == 1e6
+
+
 def test_defaults():
     assert _rank().model_dump() == {
         "backend": "vllm",
@@ -97,9 +103,20 @@ def test_a_dumped_rank_is_read_back():
         ({"speedup_ratio": True}, "speedup_ratio: true is not a number"),
         ({"preemption_mode": "swap"}, "preemption_mode: 'swap' is not one of 'lifo', 'fifo'"),
         ({"preemption_mode": "fifo", "backend": "trtllm"}, "preemption_mode: 'fifo' is only known to vllm"),
+        ({"num_gpu_blocks": 2**31 + 1}, f"num_gpu_blocks: {2**31 + 1} is not <= {2**31}"),
+        ({"block_size": 2**31}, f"block_size: {2**31} is not <= 65536"),
         (
-            {"num_gpu_blocks": 2**62, "block_size": 2},
-            f"num_gpu_blocks: gives {2**63} tokens of capacity, which is not <= {2**62}",
+            {"speedup_ratio": 5e-324},
+            "speedup_ratio: 4.94066e-324 is not 0 (unscaled) or from 1e-06 to 1000000",
+        ),
+        (
+            {"decode_speedup_ratio": 1e7},
+            "decode_speedup_ratio: 1e+07 is not 0 (unscaled) or from 1e-06 to 1000000",
+        ),
+        (
+            {"speedup_ratio": 1e-4, "decode_speedup_ratio": 1e-4},
+            "decode_speedup_ratio: 0.0001 times speedup_ratio gives 1e-08, which is not 0 (unscaled) or from "
+            "1e-06 to 1000000",
         ),
         ({"watermark": 0.01}, "watermark: unknown field"),
         ({"backend": "vlm"}, "backend: 'vlm' is not one of 'vllm', 'sglang', 'trtllm'; did you mean 'vllm'?"),

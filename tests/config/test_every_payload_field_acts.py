@@ -28,6 +28,7 @@ WITHOUT_CHOICE = {
     "AicConfig.fmha_dtype",
     "AicConfig.comm_dtype",
     "AicConfig.kv_block_size",
+    "AicConfig.allow_model_download",
     "RuntimeTraffic.max_sim_time_ms",
 }
 

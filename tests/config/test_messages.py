@@ -45,11 +45,11 @@ class Owner(StrictModel):
     [
         (3, "o: 3 is not an object"),
         ({}, "o.name: missing (required)"),
-        ({"nam": "x"}, "o.nam: unknown field; did you mean 'name'? (and 1 more)"),
+        ({"nam": "x"}, "o.nam: unknown field; did you mean 'name'? (and 1 more: o.name)"),
         ({"name": "x", "year": 3}, "o.year: unknown field; did you mean 'years'?"),
         ({"name": "x", "zzz": 3}, "o.zzz: unknown field"),
         ({"name": "x", "a\nb": 3}, "o.'a\\nb': unknown field"),
-        ({"name": 3, "age": "4"}, "o.name: 3 is not a string (and 1 more)"),
+        ({"name": 3, "age": "4"}, "o.name: 3 is not a string (and 1 more: o.age)"),
         ({"name": "x", "age": True}, "o.age: true is not an integer"),
         ({"name": "x", "age": 8.0}, "o.age: 8.0 is not an integer"),
         (
@@ -87,6 +87,13 @@ class Owner(StrictModel):
 )
 def test_each_problem_is_told_in_one_line(value, text):
     assert refused(parse_model, Owner, value, "o") == text
+
+
+def test_further_problems_are_counted_and_the_first_three_named():
+    pets = [{"kind": "cat", "lives": 0}] * 4
+    told = "o.name: missing (required) (and 4 more: o.pets[0].lives, o.pets[1].lives, o.pets[2].lives, ...)"
+    assert refused(parse_model, Owner, {"pets": pets}, "o") == told
+    assert refused(parse_model, Owner, {"pets": pets[:3]}, "o").endswith("o.pets[2].lives)")
 
 
 def test_other_pydantic_errors_keep_their_text():

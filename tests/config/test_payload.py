@@ -81,13 +81,19 @@ def test_null_objects_are_defaults_and_the_authored_engine_is_kept():
         ("[NaNx]", "payload: NaN is not a finite JSON number"),
         ('{"a": 1e999}', "payload: a: 1e999 is not a finite JSON number at line 1 column 7"),
         ("1" * 5000, f"payload: {'1' * 37}... is not a finite JSON number at line 1 column 1"),
-        ("[" * 100_000, "payload is not usable JSON: nested too deeply"),
+        ("[" * 100_000, "payload is not usable JSON: nested more than 100 deep"),
+        ('{"a":' * 101 + "1" + "}" * 101, "payload is not usable JSON: nested more than 100 deep"),
         ('{"spec": "\\ud800"}', "payload is not usable JSON: half of a surrogate pair in a string"),
+        ('{"spec": "\ud800"}', "payload is not usable JSON: half of a surrogate pair in a string"),
         ("{}", "spec.topology: missing (required)"),
     ],
 )
 def test_broken_json_is_refused_with_its_place(text, message):
     assert refused(parse_payload, text) == message
+
+
+def test_a_hundred_levels_are_read():
+    assert refused(parse_payload, "[" * 100 + "]" * 100).endswith("is not an object")
 
 
 def test_a_full_surrogate_pair_is_fine():

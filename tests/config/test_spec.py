@@ -42,7 +42,26 @@ from .payloads import POOL, REQUEST, disaggregated, parse, rank, refused, spec
         (spec(engine={"dp_size": 0}), "engine.dp_size: 0 is not > 0"),
         (
             spec(engine={"tensor_parallel_size": 2**32}),
-            f"engine.tensor_parallel_size: {2**32} is not <= {2**32 - 1}",
+            f"engine.tensor_parallel_size: {2**32} is not <= 65536",
+        ),
+        (spec(engine={"dp_size": 4097}), "engine.dp_size: 4097 is not <= 4096"),
+        (
+            spec(topology={"kind": "aggregated", "workers": {"initial_workers": 10**9}}),
+            "topology.workers.initial_workers: 1000000000 is not <= 100000",
+        ),
+        (
+            spec(
+                topology={"kind": "aggregated", "workers": {"initial_workers": 25_000}},
+                engine={"dp_size": 5},
+            ),
+            "topology.workers.initial_workers: 25000 times dp_size 5 is not <= 100000 (ranks of a pool)",
+        ),
+        (
+            spec(
+                topology={"kind": "disaggregated", "prefill": POOL, "decode": {"initial_workers": 100}},
+                engine={"decode": {"dp_size": 1001}},
+            ),
+            "topology.decode.initial_workers: 100 times dp_size 1001 is not <= 100000 (ranks of a pool)",
         ),
         (spec(engine={"prefill": {}}), "engine.prefill: has no effect in an aggregated topology"),
         (

@@ -99,6 +99,25 @@ def test_bad_rows_name_file_and_line(tmp_path):
     assert text.startswith(f"{path}:2: input_length 9")
 
 
+def test_unknown_fields_of_rows_are_noted_each_time_the_trace_is_used(tmp_path):
+    path = tmp_path / "t"
+    traffic = _trace(path, [ROWS[0], {**ROWS[1], "hash_id": [4]}])
+    note = f"{path}:2: unknown field 'hash_id', ignored; did you mean 'hash_ids'?"
+    first = build_workload(traffic, 16)
+    first.notes.append("a note of this replay alone")
+    assert build_workload(traffic, 16).notes == [note]
+
+
+def test_a_session_without_a_first_timestamp_is_named_with_file_and_line(tmp_path):
+    path = tmp_path / "t"
+    rows = [ROWS[0], {name: value for name, value in ROWS[1].items() if name != "timestamp"}]
+    assert refused(build_workload, _trace(path, rows), 16) == (
+        f"{path}:2: session 'b' has no first timestamp: an open-loop replay needs one for every session "
+        "(or set replay_concurrency)"
+    )
+    assert build_workload(_trace(path, rows), 16, max_in_flight=1).concurrency == 1
+
+
 def test_a_trace_is_parsed_once_until_the_file_changes(tmp_path, monkeypatch):
     loads = []
     real = resolution.load_trace
@@ -226,11 +245,18 @@ def test_an_absolute_count_counts_sessions():
     assert len(build_workload(_traffic(**SESSIONS), 16).sessions) == 3
 
 
-@pytest.mark.parametrize("ratio", [1e10, 1e308])
-def test_a_count_out_of_range_is_refused(ratio):
-    traffic = _traffic(source_type="synthetic", isl=8, osl=2, num_request_ratio=ratio, concurrency=10)
-    assert refused(session_count, traffic) == (
-        f"traffic.num_request_ratio: gives {ratio * 10:g}, which is not <= {2**32 - 1}"
+def test_a_kv_load_with_too_many_requests_is_refused():
+    traffic = _traffic(**{**KV, "request_count": None, "num_request_ratio": 1000})
+    assert refused(session_count, traffic.model_copy(update={"concurrency": 10_001})) == (
+        "traffic.num_request_ratio: gives 10001000 sessions, which is not <= 10000000"
+    )
+
+
+@pytest.mark.parametrize(("field", "value"), [("request_rate", 1e-12), ("arrival_interval_ms", 1e15)])
+def test_arrivals_beyond_the_clock_are_refused(field, value):
+    traffic = _traffic(**SYNTHETIC, load_type="constant_rate", **{field: value})
+    assert refused(build_workload, traffic, 16) == (
+        f"traffic.{field}: the last session would start at 2e+15 ms, beyond 9e+12"
     )
 
 

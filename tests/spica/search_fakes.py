@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from aisimulate.spica.config import SmartSearchConfig
@@ -116,6 +117,57 @@ class MoodyEvaluator(SeqsEvaluator):
         if seqs == 1024:
             os._exit(7)
         return super().evaluate(plan, concurrency_override=concurrency_override)
+
+
+class CountedEvaluator(SeqsEvaluator):
+    """Writes a line into `log` per start of a worker and per evaluation.
+
+    Worker starts numbered in `dying` (from 1) end with SIGKILL, as the kernel does when memory runs out. In
+    an evaluation, 512 sequences end the worker with `exit_code`, 1024 do so the first time only.
+    """
+
+    def __init__(self, log, *, dying=(), exit_code=0):
+        super().__init__()
+        self._log = log
+        self._dying = dying
+        self._exit_code = exit_code
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if self._note("start") in self._dying:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        seqs = plan.agg_engine_args["max_num_seqs"]
+        times = self._note(str(seqs))
+        if seqs == 512 or (seqs == 1024 and times == 1):
+            os._exit(self._exit_code)
+        return super().evaluate(plan, concurrency_override=concurrency_override)
+
+    def _note(self, what):
+        """Append a line; tell how many such lines there are now."""
+        with self._log.open("a+") as file:
+            file.write(f"{what}\n")
+            file.seek(0)
+            return file.read().split("\n").count(what)
+
+
+def _tell(what):
+    """Write a line with this process's id to stderr, in one piece: others write there too."""
+    os.write(2, f"{what} {os.getpid()}\n".encode())
+
+
+class SlowEvaluator(SeqsEvaluator):
+    """Takes its time to reach a worker and for ever to evaluate; tells on stderr where it is."""
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        _tell("importing")
+        time.sleep(1.0)
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        _tell("evaluating")
+        time.sleep(600)
 
 
 class BrokenEvaluator:

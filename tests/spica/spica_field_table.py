@@ -5,6 +5,7 @@ from __future__ import annotations
 from spica_walk import (
     CROWD,
     DRAWN,
+    EXPERTS,
     FEW,
     FRONT,
     GOODPUT,
@@ -87,7 +88,18 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
             Why.SPECULATION,
         ),
     ),
-    "agg_block_size": (space(TRACE, agg_block_size=96), space(PINNED, agg_block_size=100_000)),
+    "include_single_gpu_moe": (
+        space(EXPERTS, include_single_gpu_moe=True),
+        Inert(
+            POOL,
+            {"search_space.include_single_gpu_moe": True},
+            "include_single_gpu_moe: no effect on meta-llama/Meta-Llama-3.1-8B, which has no experts",
+            Why.PERMIT,
+        ),
+    ),
+    # Each replay gets the permission; what it permits is tested with a feigned network.
+    "allow_model_download": (Acts(PINNED, {"search_space.allow_model_download": True}, ("payloads",)),),
+    "agg_block_size": (space(TRACE, agg_block_size=96), space(CROWD, agg_block_size=65_536)),
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),
     "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),
     "num_g2_blocks": (

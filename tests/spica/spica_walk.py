@@ -31,6 +31,7 @@ class Why(Enum):
     TIERS = "host tiers"
     SPECULATION = "speculation"
     FORMATS = "trace formats other than mooncake"
+    PERMIT = "it permits what the model does not have (not left to a later version)"
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,8 @@ PINNED: Config = {
 }
 # The three deployments of one or two GPUs.
 POOL = changed(PINNED, {"search_space.parallel_configs": None, "sweep.candidates_per_round": 3})
+# A mixture of experts: without its one-GPU workers, four deployments on two GPUs.
+EXPERTS = changed(POOL, {"search_space.model_name": "Qwen/Qwen3-30B-A3B", "sweep.candidates_per_round": 6})
 # Thirty-six points: more than the budget, so they are drawn.
 DRAWN = changed(
     POOL,

@@ -86,7 +86,7 @@ def test_pareto_objective_rules(objectives, words):
 @pytest.mark.parametrize("sla", [None, {}, {"itl_ms": 5}])
 def test_goodput_requires_an_sla(target, sla):
     message = refusal(OptimizationGoal, target=target, sla=sla)
-    assert f"{target} require an SLA" in message
+    assert f"targets like {target} require an SLA" in message
 
 
 def test_a_goodput_objective_requires_an_sla():
@@ -161,7 +161,26 @@ def test_from_yaml(tmp_path):
     assert config == SmartSearchConfig.from_yaml(str(tmp_path / "sweep.yaml"))
 
 
-@pytest.mark.parametrize("text", ["", "- 1\n", "word\n"])
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "null\n"])
+def test_an_empty_yaml_file_says_so(tmp_path, text):
+    path = write(tmp_path, text)
+    with pytest.raises(ValidationError) as caught:
+        SmartSearchConfig.from_yaml(path)
+    line = one_line(caught.value, "", SmartSearchConfig)
+    assert line == "the file is empty: it must be a mapping with search_space and workload"
+
+
+def test_a_config_knows_its_folder_but_equals_one_from_elsewhere(tmp_path):
+    text = yaml.safe_dump({"search_space": SPACE, "workload": SYNTHETIC})
+    read = SmartSearchConfig.from_yaml(write(tmp_path, text))
+    given = SmartSearchConfig.model_validate(yaml.safe_load(text))
+    assert (read.folder, given.folder) == (tmp_path, None)
+    assert read == given
+    assert read.model_copy().folder == tmp_path
+    assert read.model_dump() == given.model_dump()
+
+
+@pytest.mark.parametrize("text", ["- 1\n", "word\n"])
 def test_yaml_that_is_no_mapping(tmp_path, text):
     with pytest.raises(ValidationError, match="valid dictionary"):
         SmartSearchConfig.from_yaml(write(tmp_path, text))

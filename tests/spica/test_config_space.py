@@ -4,7 +4,13 @@ import pytest
 from pydantic import ValidationError
 from spica_configs import make_config
 
-from aisimulate.spica.config import COMPOSITE_DICT_KEYS, COMPOSITE_REQUIRED_KEYS, SEARCH_CHOICES
+from aisimulate.config.messages import one_line
+from aisimulate.spica.config import (
+    COMPOSITE_DICT_KEYS,
+    COMPOSITE_REQUIRED_KEYS,
+    SEARCH_CHOICES,
+    SmartSearchConfig,
+)
 
 POLICY = {
     "enable_throughput_scaling": True,
@@ -190,10 +196,31 @@ def test_composite_values(knob, entry, word):
         ("offload_batch_size", 0),
         ("model_name", " "),
         ("hardware_sku", 3),
+        ("gpu_budget", 16_385),
+        ("agg_block_size", 1),
+        ("decode_block_size", 65_537),
     ],
 )
 def test_pinned_field_bounds(field, value):
     assert field in refusal(**{field: value})
+
+
+def test_only_a_block_size_that_some_candidate_uses_must_suit_its_backend():
+    assert space(backend=["sglang"], agg_block_size=1).agg_block_size == 1
+    assert space(deployment_mode=["disagg"], agg_block_size=1).agg_block_size == 1
+    message = refusal(backend=["sglang", "trtllm"], agg_block_size=1)
+    assert "agg_block_size must be at least 2 for trtllm, got 1" in message
+
+
+def test_a_huge_value_is_not_quoted_in_full():
+    for fields in (
+        {"backend": [["x" * 1000] * 1000]},
+        {"planner_scaling_policy": [{"k" * 10**6: 1}]},
+        agg({"tp": ["x"] * 10**6}),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            space(**fields)
+        assert len(one_line(caught.value, "", SmartSearchConfig)) < 1000
 
 
 def test_offload_needs_the_bytes_of_a_token():

@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 from spica_configs import SYNTHETIC, TRACE, make_config
 
-from aisimulate.spica.config import Workload
+from aisimulate.config.messages import one_line
+from aisimulate.spica.config import SmartSearchConfig, Workload
 
 LENGTHS = {"isl": 100, "osl": 20, "num_request_ratio": 10}
 
@@ -32,6 +33,29 @@ def test_concurrency_shape():
     assert workload.effective_in_flight_cap() == 256
     assert workload.effective_in_flight_cap(8) == 8
     assert workload.synthetic_arrival_interval_ms == 1.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({**LENGTHS, "isl": 10**7 + 1, "concurrency": 1}, "isl"),
+        ({**LENGTHS, "osl": 2**40, "concurrency": 1}, "osl"),
+        ({**LENGTHS, "num_request_ratio": 1e9, "request_rate": 1e9}, "num_request_ratio"),
+        ({**LENGTHS, "concurrency": 10**6 + 1}, "num_request_ratio"),
+        ({**LENGTHS, "concurrency": 10**5, "turns_per_session": 11}, "num_request_ratio"),
+        ({**LENGTHS, "concurrency": 1, "num_prefix_groups": 2**32}, "num_prefix_groups"),
+    ],
+)
+def test_what_could_not_be_replayed_is_refused(fields, field):
+    assert f"{field} " in refusal(**fields)
+    with pytest.raises(ValidationError) as caught:
+        make_config(workload=fields)
+    assert one_line(caught.value, "", SmartSearchConfig).startswith(f"workload.{field}: ")
+
+
+def test_the_largest_workload_is_accepted():
+    workload = Workload(isl=10**7, osl=10**7, num_request_ratio=10, concurrency=10**6)
+    assert workload.resolved_request_count() == 10**7
 
 
 def test_a_cap_is_an_int():

@@ -171,13 +171,18 @@ def test_the_report_is_numbers_only_and_free_of_real_time(monkeypatch, plan):
         "planner_total_ticks": 3,
         "wall_time_ms": 12.0,
         "processed_tokens_per_s": 1.0,
+        "rejection_reasons": {"prompt_exceeds_max_model_len": 61},
         "notes": ["x"],
         "kv_eviction_policy": "lru",
         "power_w": None,
         "flag": True,
     }
     numbers, payloads = run(monkeypatch, plan, report)
-    assert numbers == {"output_throughput_tok_s": 5.5, "planner_total_ticks": 3.0}
+    assert numbers == {
+        "output_throughput_tok_s": 5.5,
+        "planner_total_ticks": 3.0,
+        "rejected_requests.prompt_exceeds_max_model_len": 61,
+    }
     assert payloads == [evaluator(BURST).payload(plan)]
 
 

@@ -6,6 +6,8 @@ its reason.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from spica_field_table import TABLE
 from spica_walk import PINNED, POOL, TRACE, Acts, Inert, Refused, cases, changed, look, models_below
@@ -78,3 +80,14 @@ def test_what_later_versions_bring_is_named_in_a_mixed_search_too(monkeypatch):
     notes = look(changed(POOL, changes), monkeypatch).notes
     listed = ", ".join(note for note in notes if "no effect" in note or "dropped" in note)
     assert [path for path in changes if path.split(".")[1] not in listed] == ["search_space.router_mode"]
+
+
+def test_the_documentation_says_what_comes_later():
+    """Fields that act in no way yet are marked in docs/configuration.md, in the table of their section."""
+    text = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    for model, heading in (("SearchSpace", "search_space"), ("Workload", "workload")):
+        section = text.split(f"\n### {heading}\n")[1].split("\n### ")[0]
+        lines = {line.split("`")[1]: line for line in section.splitlines() if line.startswith("| `")}
+        for name, effects in TABLE[model].items():
+            acts = any(isinstance(effect, Acts) for effect in effects)
+            assert acts or "not simulated yet" in lines[name], name

@@ -151,7 +151,7 @@ def test_check_of_a_trace_looks_at_the_sequence_length_only(estimates):
 def test_check_without_context_length_takes_the_models_maximum(estimates, monkeypatch):
     estimates({"prefill": 2000, "decode": 2000})
     lengths = {None: 2000, 512: 512}
-    monkeypatch.setattr(kv_load, "max_sequence_tokens", lambda _, context: lengths[context])
+    monkeypatch.setattr(kv_load, "max_sequence_tokens", lambda _, context, *rest: lengths[context])
     check(workload(None, None))
     with pytest.raises(InfeasibleKVCapacity, match="sequence of 2000 tokens"):
         check(workload(None, None), context=None)

@@ -139,3 +139,8 @@ def test_bad_arguments_name_the_rule():
 def test_a_budget_below_one_worker_gives_an_empty_pool():
     assert enumerate_parallel_configs(is_moe=True, backend="vllm", gpu_budget=1) == []
     assert enumerate_disagg_configs(is_moe=False, backend="vllm", gpu_budget=1) == []
+
+
+def test_a_budget_with_too_many_pairs_is_refused_before_they_are_listed():
+    with pytest.raises(InputError, match=r"search_space.gpu_budget: 16384 GPUs allow \d+ pairs .* 5000000"):
+        enumerate_disagg_configs(is_moe=True, backend="vllm", gpu_budget=16_384)

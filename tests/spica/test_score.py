@@ -162,3 +162,8 @@ def test_ranking_is_total_and_stable(rows):
     keys = [(-row.score, row.used_gpus, row.config["id"]) for row in ranked]
     assert keys == sorted(keys)
     assert not any(math.isnan(row.score) for row in ranked)
+
+
+def test_a_report_key_that_is_no_text_is_refused_in_one_line():
+    with pytest.raises(ValueError, match=r"^the keys of a report must be texts, got 5$"):
+        make_candidate({"used_gpus": 1}, {**REPORT, 5: 1.0}, "throughput")

@@ -9,7 +9,6 @@ import pytest
 from search_fakes import SeqsEvaluator, forget_the_model, make_context, suggest
 
 from aisimulate.core.errors import InputError, ReplayError, TimingError, UnsupportedError
-from aisimulate.spica.dedupe import OutcomeCache
 from aisimulate.spica.evaluate import Prepared, evaluate_one, measure, prepare
 from aisimulate.spica.evaluator import RunnerContractError
 from aisimulate.spica.kv_load import InfeasibleKVCapacity
@@ -37,14 +36,15 @@ class Raising:
         (RunnerContractError("no goodput"), Reason.RUNNER_CONTRACT),
         (ReplayError("stuck"), Reason.REPLAY_RUNTIME),
         (MemoryError(), Reason.REPLAY_RUNTIME),
+        (SystemExit(3), Reason.REPLAY_RUNTIME),
+        (GeneratorExit(), Reason.REPLAY_RUNTIME),
     ],
 )
 def test_a_failed_replay_says_why_in_code_and_text(error, category):
     outcome = evaluate_one(suggest(), make_context(Raising(error)))
     assert (outcome.status, outcome.category) == (Status.FAILED, category)
-    assert outcome.reason == f"replay failed: {type(error).__name__}: {str(error) or 'MemoryError'}"
+    assert outcome.reason == f"replay failed: {type(error).__name__}: {str(error) or type(error).__name__}"
     assert outcome.config["used_gpus"] == 8
-    assert not outcome.retryable
 
 
 def test_causes_are_told_on_one_line():
@@ -75,7 +75,9 @@ def test_a_capacity_nobody_can_tell_is_left_to_the_replay(monkeypatch):
         raise InputError("model 'acme/dense' is unknown")
 
     monkeypatch.setattr("aisimulate.spica.evaluate.check_kv_capacity", unknown)
-    assert evaluate_one(suggest(), make_context(SeqsEvaluator())).status is Status.FEASIBLE
+    context = make_context(SeqsEvaluator())
+    assert evaluate_one(suggest(), context).status is Status.FEASIBLE
+    assert prepare(suggest(), context).unchecked == "model 'acme/dense' is unknown"
 
 
 def test_a_feasible_outcome_keeps_the_whole_report():
@@ -124,13 +126,38 @@ def test_the_models_context_bounds_the_engine_unless_the_config_does():
     assert prepare(suggest(), pinned).plan.max_model_len == 55
 
 
-def test_the_cache_forgets_a_retryable_outcome_once():
-    cache = OutcomeCache()
-    lost = Outcome(Status.TIMED_OUT, {}, category=Reason.RUNTIME_TIMEOUT, reason="slow", retryable=True)
-    cache.store("a", lost)
-    assert cache.get("a") is None
-    cache.store("a", lost)
-    assert cache.get("a") is lost
-    final = Outcome(Status.FAILED, {}, category=Reason.UNKNOWN, reason="broken")
-    cache.store("b", final)
-    assert "b" in cache
+def test_ctrl_c_in_an_evaluation_is_no_outcome():
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_one(suggest(), make_context(Raising(KeyboardInterrupt())))
+
+
+class _Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_an_error_without_a_text_is_still_an_outcome():
+    outcome = evaluate_one(suggest(), make_context(Raising(_Mute())))
+    assert outcome.reason == "replay failed: _Mute: its message raised RuntimeError"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("two\nlines\tand  a tab", "two\\nlines\\tand  a tab"),
+        ("\x1b[31mred\x1b[0m \x07", "\\x1b[31mred\\x1b[0m \\x07"),
+        ("mirrored \u202e \udc80", "mirrored \\u202e \\udc80"),
+        ("déjà vu 模型", "déjà vu 模型"),
+        ("x" * 300, "x" * 300),
+        ("x" * 301, "x" * 297 + "..."),
+        ("\x1b" * 1_000_000, ("\\x1b" * 80)[:297] + "..."),
+    ],
+)
+def test_a_reason_is_one_short_printable_line(text, shown):
+    assert Outcome(Status.FAILED, {}, category=Reason.UNKNOWN, reason=text).reason == shown
+
+
+def test_what_an_evaluator_says_is_cut():
+    outcome = evaluate_one(suggest(), make_context(Raising(ValueError("\x1b[2J" + "long " * 10_000))))
+    assert outcome.reason.startswith("replay failed: ValueError: \\x1b[2Jlong long")
+    assert len(outcome.reason) == 300

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from search_fakes import (
     TP4_TWICE,
@@ -15,17 +17,19 @@ from search_fakes import (
 )
 
 from aisimulate.spica.loop import Stop
+from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
+from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.search import run_search
 
 
 @pytest.fixture(autouse=True)
 def _no_model(monkeypatch):
-    forget_the_model(monkeypatch, [make_branch()])
+    forget_the_model(monkeypatch, [make_branch(seqs=range(1, 1025))])
 
 
-def run(asks, *, evaluator=None, repeat=False, on_round=None, sampler=None, **config):
+def run(asks, *, evaluator=None, repeat=False, on_round=None, sampler=None, observer=None, **config):
     """Search with scripted asks; return (result, sampler)."""
     made = []
 
@@ -38,6 +42,7 @@ def run(asks, *, evaluator=None, repeat=False, on_round=None, sampler=None, **co
         evaluator=evaluator or SeqsEvaluator(),
         sampler_factory=factory,
         on_round=on_round,
+        observer=observer,
     )
     return result, made[0]
 
@@ -94,7 +99,7 @@ def test_distinct_failing_samples_end_at_eleven_times_the_round():
     asks = [[suggest(3 * ask + n) for n in (1, 2, 3)] for ask in range(20)]
     result, sampler = run(asks, evaluator=evaluator)
     assert len(sampler.told) == evaluator.calls == 33
-    assert all(reason.startswith("replay failed: OSError: no such plan") for _, reason in sampler.told)
+    assert all(reason.startswith("replay failed: OSError: no such\\nplan") for _, reason in sampler.told)
     assert result.candidates == []
     assert result.branches[0].stop is Stop.STALLED
     assert {outcome.category for outcome in result.outcomes} == {Reason.REPLAY_RUNTIME}
@@ -169,7 +174,7 @@ def test_every_branch_is_visited_even_after_a_stall(monkeypatch):
 
 
 def test_rounds_are_numbered_over_all_branches_and_see_feasible_candidates_only(monkeypatch):
-    forget_the_model(monkeypatch, [make_branch(), make_branch()])
+    forget_the_model(monkeypatch, [make_branch(seqs=(256, 512)), make_branch(seqs=(768, 1024))])
     seen = []
 
     def factory(branch, *, study_id, objectives=None):
@@ -224,21 +229,19 @@ def test_reports_that_measure_nothing_are_failures(report, category):
     assert sampler.told[0][1].startswith("replay failed: ")
 
 
-def test_a_retryable_outcome_is_repeated_once_then_kept(monkeypatch):
+def test_a_timed_out_candidate_is_not_measured_again(monkeypatch):
     calls = []
 
-    def lost(task, context):
+    def slow(task, context):
         calls.append(task.key)
-        return Outcome(
-            Status.TIMED_OUT, task.config, category=Reason.RUNTIME_TIMEOUT, reason="x", retryable=True
-        )
+        return Outcome(Status.TIMED_OUT, task.config, category=Reason.RUNTIME_TIMEOUT, reason="slow")
 
-    monkeypatch.setattr("aisimulate.spica.executor.measure", lost)
+    monkeypatch.setattr("aisimulate.spica.executor.measure", slow)
     result, sampler = run([[suggest(256)]] * 4, max_rounds=1)
-    assert len(calls) == 2
+    assert len(calls) == 1
     assert len(sampler.told) == 4
-    assert result.progress.tally.count(Status.TIMED_OUT) == 2
-    assert result.progress.tally.cache_hits == 2
+    assert result.progress.tally.count(Status.TIMED_OUT) == 1
+    assert result.progress.tally.cache_hits == 3
 
 
 def test_pareto_samplers_get_objectives_and_raw_vectors():
@@ -262,3 +265,125 @@ def test_pareto_samplers_get_objectives_and_raw_vectors():
 
 def test_used_gpus_come_from_the_plan():
     assert TP4_TWICE.total_gpus == 8
+
+
+class _Notes(SilentObserver):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+def test_more_suggestions_than_asked_for_are_cut_with_one_note():
+    class Generous(ScriptedSampler):
+        def suggest(self, count):
+            return super().suggest(count + 40)
+
+    observer, evaluator = _Notes(), SeqsEvaluator()
+    asks = [[suggest(50 * round_ + n) for n in range(1, 44)] for round_ in range(2)]
+    made = []
+
+    def factory(branch, *, study_id, objectives=None):
+        made.append(Generous(branch, asks))
+        return made[-1]
+
+    result = run_search(
+        make_config(candidates_per_round=3, max_rounds=2),
+        evaluator=evaluator,
+        sampler_factory=factory,
+        observer=observer,
+    )
+    assert [seqs for seqs, _ in made[0].told] == [1, 2, 3, 51, 52, 53]
+    assert result.branches[0].stop is Stop.BUDGET
+    assert observer.notes == [
+        "smart-sweep agg: the sampler gave more suggestions than asked for; those are ignored"
+    ]
+
+
+def test_a_capacity_nobody_can_tell_is_noted_once(monkeypatch):
+    def unknown(*args, **kwargs):
+        raise RuntimeError("no data\nfor this model")
+
+    monkeypatch.setattr("aisimulate.spica.evaluate.check_kv_capacity", unknown)
+    observer = _Notes()
+    run([[suggest(1), suggest(2), suggest(3)]], observer=observer)
+    assert observer.notes == [
+        "smart-sweep agg: the KV capacity of candidates could not be checked: no data\\nfor this model"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"agg_max_num_seqs": 7000}, "agg_max_num_seqs=7000 is not one of [1, 2, 3"),
+        ({"agg_max_num_seqs": True}, "agg_max_num_seqs=True is not one of [1, 2"),
+        ({"agg_max_num_seqs": float("nan")}, "agg_max_num_seqs=nan is not one of [1, 2"),
+        ({"agg_max_num_seqs": {3}}, "agg_max_num_seqs={3} is not one of [1, 2"),
+        ({"router_mode": "\x1b[31m"}, "router_mode='\\x1b[31m' is not one of ['round_robin']"),
+        ({"planner_scaling_policy": {"a": {1: 2}}}, "planner_scaling_policy={'a': {1: 2}} is not one of"),
+        ({"deployment_mode": "disagg"}, "deployment_mode='disagg' is not one of ['agg']"),
+        ({"backend": ["vllm"]}, "backend=['vllm'] is not one of ['vllm']"),
+    ],
+)
+def test_a_value_outside_the_branch_fails_alone_and_is_no_point_of_it(change, reason):
+    evaluator = SeqsEvaluator()
+    bad = Suggestion(suggest().selection | change, TP4_TWICE)
+    result, sampler = run([[bad, suggest(256)]], evaluator=evaluator)
+    assert statuses(result) == ["failed", "feasible"]
+    assert result.outcomes[0].category is Reason.RUNNER_CONTRACT
+    assert result.outcomes[0].reason.startswith(f"suggestion outside the search space: {reason}")
+    assert len(evaluator.plans) == result.branches[0].tried_points == 1
+    assert sampler.told[0][1] == result.outcomes[0].reason
+
+
+def test_points_outside_a_branch_do_not_exhaust_it(monkeypatch):
+    forget_the_model(monkeypatch, [make_branch(seqs=(256,))])
+    asks = [[suggest(n)] for n in (1, 1, 2, 2, 256)]
+    result, _ = run(asks, candidates_per_round=1)
+    assert [candidate.score for candidate in result.candidates] == [256.0]
+    assert result.branches[0].stop is Stop.BUDGET
+
+
+def test_a_value_is_taken_as_the_branch_writes_it():
+    evaluator = SeqsEvaluator()
+    asks = [[suggest(256), suggest(256.0), suggest(Fraction(256))]]
+    result, sampler = run(asks, evaluator=evaluator)
+    assert [plan.agg_engine_args["max_num_seqs"] for plan in evaluator.plans] == [256]
+    assert result.progress.tally.cache_hits == 2
+    assert [type(seqs) for seqs, _ in sampler.told] == [int, float, Fraction]
+
+
+def test_a_range_bounds_a_suggestion(monkeypatch):
+    branch = make_branch(seqs=range(1, 5), float_ranges={"kv_load_ratio": (0.25, 0.5)})
+    forget_the_model(monkeypatch, [branch])
+    loads = (0.2, float("nan"), "0.3", 0.25)
+    result, sampler = run([[suggest(1, kv_load_ratio=load) for load in loads]], candidates_per_round=4)
+    assert statuses(result) == ["failed", "failed", "failed", "feasible"]
+    assert sampler.told[0][1].endswith("kv_load_ratio=0.2 is not a number from 0.25 to 0.5")
+
+
+@pytest.mark.parametrize(
+    "report", [None, {}, {"output_throughput_tok_s": "9"}, {"output_throughput_tok_s": True}]
+)
+def test_no_report_no_score(report):
+    class Odd:
+        def evaluate(self, plan, *, concurrency_override=None):
+            return report
+
+    result, _ = run([[suggest(256)]], evaluator=Odd())
+    assert statuses(result) == ["failed"]
+    assert result.candidates == []
+
+
+def test_an_evaluator_that_ends_the_program_fails_alone():
+    class Quitter(SeqsEvaluator):
+        def evaluate(self, plan, *, concurrency_override=None):
+            if plan.agg_engine_args["max_num_seqs"] == 512:
+                raise SystemExit("bye")
+            return super().evaluate(plan)
+
+    result, _ = run([[suggest(256), suggest(512), suggest(768)]], evaluator=Quitter())
+    assert statuses(result) == ["feasible", "failed", "feasible"]
+    assert result.outcomes[1].category is Reason.REPLAY_RUNTIME
+    assert result.outcomes[1].reason == "replay failed: SystemExit: bye"

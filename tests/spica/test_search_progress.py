@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from aisimulate.spica.config import Candidate, OptimizationGoal
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.progress import BarObserver, LineObserver, progress_observer
-from aisimulate.spica.summary import Progress, summary_lines
+from aisimulate.spica.summary import Coverage, Progress, summary_lines
 
 
 def feasible(score: float, objectives=None) -> Outcome:
@@ -66,6 +69,70 @@ def test_up_to_three_failure_reasons_most_frequent_first():
 )
 def test_the_best_is_shown_in_natural_units(goal, outcomes, best):
     assert progress_of(goal, *outcomes).best_text == best
+
+
+def test_the_lines_after_the_first_tell_what_was_tried_and_refused():
+    gated = [failed("big", Status.INFEASIBLE)] * 2
+    coverage = [Coverage("agg", 1234, 2700), Coverage("disagg", 0, 12), Coverage("other", 5, None)]
+    lines = summary_lines(progress_of({}, *gated, failed("a")), [], coverage=coverage)
+    assert lines[1:] == [
+        "smart-sweep tried: agg 1,234 of 2,700 points, disagg 0 of 12 points, "
+        "other 5 points of a continuous space",
+        "smart-sweep infeasible (gated): unknown (x2)",
+        "smart-sweep failure reason(s): a (x1)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1024.0, "1024"), (12345.6, "12350"), (0.000012345, "0.00001234"), (250.66, "250.7")]
+)
+def test_the_best_has_four_digits_and_no_exponent(value, text):
+    assert progress_of({}, feasible(value)).best_text == text
+
+
+@pytest.mark.parametrize(
+    ("width", "parts"),
+    [
+        (40, ["best"]),
+        (70, ["best", "counts"]),
+        (80, ["best", "counts"]),
+        (112, ["best", "counts", "phase"]),
+        (200, ["best", "counts", "phase", "bar"]),
+    ],
+)
+def test_a_narrow_terminal_keeps_the_best_so_far(width, parts):
+    screen = io.StringIO()
+    observer = BarObserver(Console(file=screen, width=width, force_terminal=True, color_system=None))
+    progress = progress_of({"target": "throughput_per_gpu"}, feasible(12345.6))
+    progress.total = 135
+    observer.phase("disagg", progress)
+    observer.settled(feasible(2.0), cached=False, progress=progress)
+    observer.suggested(3)
+    observer.close()
+    shown = screen.getvalue()
+    texts = {
+        "best": "best throughput_per_gpu=12350",
+        "counts": "1/135 feasible, 0 failed",
+        "phase": "smart-sweep disagg: evaluating",
+        "bar": "\u2501",
+    }
+    assert [name for name, text in texts.items() if text in shown] == parts
+    assert "\u2026" not in shown
+
+
+def test_a_terminal_that_went_away_does_not_end_the_search():
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise OSError(5, "Input/output error")
+
+        def isatty(self):
+            return True
+
+    observer = BarObserver(Console(file=Gone()))
+    observer.phase("agg", progress_of({}))
+    observer.note("text")
+    observer.done(["text"])
+    observer.close()
 
 
 @pytest.mark.parametrize("observer_class", [LineObserver, BarObserver])

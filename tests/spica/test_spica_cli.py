@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,7 @@ def test_output_holds_every_attempt_and_is_the_same_every_time(command, tmp_path
         "finite_size": 3,
         "rounds": 1,
         "suggestions": 3,
+        "tried_points": 3,
         "feasible": 3,
         "stop_reason": "budget spent",
     } | {"sampler": "grid"}
@@ -124,8 +126,8 @@ def test_json_goes_to_stdout(command):
 def test_nothing_feasible(command):
     code, out, err = command(evaluator=BrokenEvaluator())
     assert (code, out) == (1, "")
-    assert "no feasible candidate found (most frequent failure: replay failed: OSError: no such plan" in err
-    assert "smart-sweep failure reason(s): replay failed: OSError: no such plan 256 (x1); " in err
+    assert "no feasible candidate found (most frequent failure: replay failed: OSError: no such\\nplan" in err
+    assert "smart-sweep failure reason(s): replay failed: OSError: no such\\nplan 256 (x1); " in err
 
 
 def test_dry_run_measures_nothing(command):
@@ -137,6 +139,75 @@ def test_dry_run_measures_nothing(command):
     assert "budget: 1 rounds x 3 per branch, at most 3 measurements" in out
     described = json.loads(command("--dry-run", "--format", "json")[1])
     assert described["branches"][0]["finite_size"] == described["max_measurements"] == 3
+
+
+@pytest.mark.parametrize("options", [[], ["--format", "json"]])
+def test_dry_run_writes_the_plan_where_it_is_asked_to(command, tmp_path, options):
+    output = tmp_path / "plan.json"
+    code, out, _ = command("--dry-run", "--output", str(output), *options)
+    described = json.loads(output.read_text())
+    assert (code, described["format"]) == (0, "aisimulate.spica.plan")
+    assert described["branches"][0]["finite_size"] == 3
+    assert (out == output.read_text()) is bool(options)
+
+
+def test_the_summary_says_how_much_of_the_space_was_tried(command):
+    assert "smart-sweep tried: agg 3 of 3 points\n" in command()[2]
+    assert "smart-sweep tried: agg 2 of 3 points\n" in command(candidates_per_round=2)[2]
+    endless = make_branch(float_ranges={"kv_load_ratio": (0.0, 1.0)})
+    assert re.search(r"smart-sweep tried: agg \d points of a continuous space\n", command(branch=endless)[2])
+
+
+def test_what_was_infeasible_is_told_by_category(command):
+    code, out, err = command(branch=make_branch(), space={"gpu_budget": 4})
+    assert (code, out) == (1, "")
+    assert "smart-sweep infeasible (gated): gpu_budget (x3)\n" in err
+    assert err.endswith("no feasible candidate found (infeasible: gpu_budget (x3))\n")
+
+
+class _Interrupted(SeqsEvaluator):
+    """Ctrl-C comes at a plan of `at` sequences; those of less fail."""
+
+    def __init__(self, at):
+        super().__init__()
+        self._at = at
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        if plan.agg_engine_args["max_num_seqs"] == self._at:
+            raise KeyboardInterrupt
+        raise OSError("no such plan")
+
+
+@pytest.mark.parametrize(
+    ("at", "remark"),
+    [
+        (256, "interrupted before any candidate was measured"),
+        (1024, "interrupted: none of the 2 candidates evaluated until then was feasible"),
+    ],
+)
+def test_ctrl_c_without_a_result_is_no_verdict_on_the_space(command, at, remark):
+    code, out, err = command(evaluator=_Interrupted(at))
+    assert (code, out) == (130, "")
+    assert err.endswith(f"{remark}\n")
+    assert "no feasible candidate" not in err
+    assert "check" not in err
+    assert command("--quiet", evaluator=_Interrupted(at))[2] == f"{remark}\n"
+
+
+def test_a_goal_that_nothing_meets_has_no_winner(command):
+    report = {
+        "goodput_output_throughput_tok_s": 0.0,
+        "goodput_completed_requests": 0,
+        "num_requests": 8,
+        "mean_ttft_ms": 10.0,
+        "mean_itl_ms": 7.5,
+    }
+    goal = {"target": "goodput", "sla": {"ttft_ms": 1, "itl_ms": 1}}
+    code, out, err = command("--format", "table", goal=goal, evaluator=SeqsEvaluator(**report))
+    assert code == 0
+    assert "no candidate meets the SLA (ttft_ms: 1, itl_ms: 1)" in out
+    assert "winning" not in out
+    assert "best goodput=0 (no request met the SLA)" in err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.jsonl import Row
 from aisimulate.workload.mooncake import _Reader, looks_plain, read_mooncake
+from aisimulate.workload.repeated_keys import repeated_key
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
 
@@ -28,18 +29,18 @@ def read(tmp_path):
         lines = [r if isinstance(r, str) else json.dumps(r) for r in rows]
         path = tmp_path / "trace.jsonl"
         path.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
-        return read_mooncake(path, block_tokens)
+        return read_mooncake(path, block_tokens).sessions
 
     return write_and_read
 
 
 def test_aliases_name_the_same_fields():
-    (session,) = read_mooncake(TRACES / "aliases.jsonl", 4)
+    (session,) = read_mooncake(TRACES / "aliases.jsonl", 4).sessions
     assert session == Session("s", [Turn(8, 2, [1, 2]), Turn(8, 2, [1, 2], delay_ms=7.0)], 3.0)
 
 
 def test_sessions_delays_metadata_and_physical_lines():
-    session, single = read_mooncake(TRACES / "sessions.jsonl", 4)
+    session, single = read_mooncake(TRACES / "sessions.jsonl", 4).sessions
     assert single == Session("request_3", [Turn(8, 0, [1, 3])], 120.5)
     assert (session.session_id, session.arrival_ms) == ("a", 100.0)
     assert [turn.delay_ms for turn in session.turns] == [0.0, 45.0, 0.0, 1.5]
@@ -75,6 +76,53 @@ def test_crlf_blank_lines_nulls_and_unknown_fields_are_harmless(read):
     assert sessions[0].turns == sessions[1].turns
 
 
+def written(tmp_path, *rows):
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return path
+
+
+def test_each_unknown_field_is_noted_once_with_its_first_line_and_the_nearest_name(tmp_path):
+    path = written(tmp_path, row(), row(ouput_length=3), row(zzz=None, ouput_length=4), row(zzz=1))
+    trace = read_mooncake(path, 4)
+    assert trace.notes == [
+        f"{path}:2: unknown field 'ouput_length', ignored; did you mean 'output_length'?",
+        f"{path}:3: unknown field 'zzz', ignored",
+    ]
+    assert len(trace.sessions) == 4
+
+
+def test_many_unknown_fields_are_counted(tmp_path):
+    path = written(tmp_path, row(**{f"@{number}": 0 for number in range(13)}))
+    notes = read_mooncake(path, 4).notes
+    assert notes[9] == f"{path}:1: unknown field '@9', ignored"
+    assert notes[10:] == [f"{path}: 3 more unknown fields, ignored"]
+
+
+def test_every_documented_field_is_known(tmp_path):
+    aliases = {"created_time": 0, "input_tokens": 8, "output_tokens": 2, "hash_ids": [1, 2], "delay_ms": 0}
+    routing = {"request_id": "r", "priority": 1, "strict_priority": 1, "policy_class": "p"}
+    assert read_mooncake(written(tmp_path, aliases | routing), 4).notes == []
+    named = row(session_id="s", delay=0, output_token_ids=[1, 2])
+    assert read_mooncake(written(tmp_path, named), 4).notes == []
+
+
+def test_the_first_session_without_a_timestamp_is_remembered(tmp_path):
+    rows = [row(), row(session_id="a", timestamp="absent"), row(timestamp="absent")]
+    path = written(tmp_path, *rows)
+    assert read_mooncake(path, 4).untimed == f"{path}:2: session 'a'"
+    later = [row(session_id="a"), row(session_id="a", timestamp="absent")]
+    assert read_mooncake(written(tmp_path, *later), 4).untimed is None
+
+
+def test_a_relative_path_says_where_it_was_looked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        read_mooncake(Path("nowhere.jsonl"), 4)
+    hint = f"(relative paths are taken from the current directory, {tmp_path})"
+    assert str(caught.value) == f"nowhere.jsonl: no such file {hint}"
+
+
 def test_negative_timestamps_are_relative_times(read):
     assert [s.arrival_ms for s in read(row(timestamp=-20), row(timestamp=5))] == [-20.0, 5.0]
 
@@ -84,7 +132,7 @@ def test_missing_timestamps_are_left_to_the_driver(read):
 
 
 def test_content_ids_are_numbered_only_beside_planned_outputs(read):
-    first, second = read_mooncake(TRACES / "planned_outputs.jsonl", 4)
+    first, second = read_mooncake(TRACES / "planned_outputs.jsonl", 4).sessions
     assert first.turns[0].block_ids == [0]
     assert first.turns[0].output_ids == [1, 1, 1, 1, 5, 5, 5, 5, 5]
     assert second.turns[0].block_ids == [0, 1, 2]
@@ -174,6 +222,30 @@ BAD_ROWS = [
     ("negative delay on turn 0", row(delay=-1), "delay -1: must not be negative"),
     ("array", "[1, 2]", "a row must be a JSON object, got [1, 2]"),
 ]
+
+
+def test_a_key_given_twice_is_refused(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    first = '{"timestamp": 0, "input_length": 4, "output_length": 1, "hash_ids": [1]}'
+    second = '{"timestamp": 1, "input_length": 4, "output_length": 1, "hash_ids": [1], "output_length" : 2}'
+    path.write_text(f"{first}\n{second}\n")
+    with pytest.raises(InputError) as caught:
+        read_mooncake(path, 4)
+    assert str(caught.value) == f"{path}:2: the key 'output_length' appears twice"
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('{"a": 1, "b": 2}', None),
+        ('{"a": "x:y", "b": 2}', None),
+        ('{"a": {"c": 1}, "b": 99999999999999999999999}', None),
+        ('{"a": 1, "b": 2, "\\u0061": 3}', "a"),
+        ('{"a": 1, "b": {"c": 1, "c": 1}}', "c"),
+    ],
+)
+def test_a_repeated_key_is_found(line, key):
+    assert repeated_key(line.encode(), 2) == key
 
 
 @pytest.mark.parametrize(("bad", "message"), [b[1:] for b in BAD_ROWS], ids=[b[0] for b in BAD_ROWS])

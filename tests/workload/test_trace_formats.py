@@ -11,7 +11,7 @@ TRACE = Path(__file__).parent.parent / "data" / "traces" / "aliases.jsonl"
 
 
 def test_mooncake_is_read():
-    (session,) = load_trace([TRACE], "mooncake", 4)
+    (session,) = load_trace([TRACE], "mooncake", 4).sessions
     assert [turn.input_tokens for turn in session.turns] == [8, 8]
 
 

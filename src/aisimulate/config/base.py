@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from aisimulate.core.limits import MAX_BLOCK_TOKENS, MAX_LENGTH_TOKENS, MAX_REQUESTS
+
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
 # Counts are machine words in the payload format; half of the range keeps sums and products of a few exact.
@@ -17,7 +19,9 @@ PositiveCount = Annotated[int, Field(gt=0, le=COUNT_MAX)]
 Tokens = Annotated[int, Field(ge=0, le=U32_MAX)]
 PositiveTokens = Annotated[int, Field(gt=0, le=U32_MAX)]
 U32 = Annotated[int, Field(ge=0, le=U32_MAX)]
-PositiveU32 = Annotated[int, Field(gt=0, le=U32_MAX)]
+Requests = Annotated[int, Field(gt=0, le=MAX_REQUESTS)]
+LengthTokens = Annotated[int, Field(gt=0, le=MAX_LENGTH_TOKENS)]
+BlockTokens = Annotated[int, Field(gt=0, le=MAX_BLOCK_TOKENS)]
 U64 = Annotated[int, Field(ge=0, le=U64_MAX)]
 # 64-bit nanoseconds last about 292 years; no instant or duration may leave that range.
 Millis = Annotated[float, Field(ge=0, le=9e12, allow_inf_nan=False)]

@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from aisimulate.config.base import PositiveU32, StrictModel, null_is_default
+from aisimulate.config.base import StrictModel, null_is_default
 from aisimulate.config.rank import RankConfig
+from aisimulate.core.limits import MAX_DP_SIZE, MAX_TP_SIZE
 
 
 class RoleConfig(StrictModel):
     """One kind of worker: `dp_size` ranks, each sharded over `tensor_parallel_size` GPUs."""
 
-    dp_size: PositiveU32 = 1
-    tensor_parallel_size: PositiveU32 = 1
+    dp_size: Annotated[int, Field(gt=0, le=MAX_DP_SIZE)] = 1
+    tensor_parallel_size: Annotated[int, Field(gt=0, le=MAX_TP_SIZE)] = 1
     rank: RankConfig = Field(default_factory=RankConfig)
 
     @property

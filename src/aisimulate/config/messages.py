@@ -12,10 +12,13 @@ from pydantic_core import ErrorDetails
 from aisimulate.config.base import FieldError
 from aisimulate.config.locations import field_names, follow, literal_values, tag_values
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.shown import MAX_VALUE_CHARS, cut, show, visible
+
+__all__ = ["choices", "label", "not_one_of", "one_line", "parse_model", "quoted", "show"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_MAX_VALUE_CHARS = 60
+_MAX_OTHERS = 3
 _EXPECTED = {
     "int_type": "an integer",
     "float_type": "a number",
@@ -46,32 +49,26 @@ def parse_model(model: type[Model], value: object, root: str) -> Model:
 
 
 def one_line(error: ValidationError, root: str, model: type[BaseModel]) -> str:
-    """Describe the most telling problem of `error` in one line and count the others.
+    """Describe the most telling problem of `error` in one line, count the others and name some.
 
     `model` is the class that was validated: it knows the legal names at each path. An unknown field is
     told first, because the misspelling of a required field is also reported as missing.
     """
     problems = error.errors(include_url=False)
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return _describe(first, root, model) + more
-
-
-def show(value: object) -> str:
-    """Render an offending value shortly, on one line: strings quoted, everything else as JSON."""
-    text = repr(value) if isinstance(value, str) else _json(value)
-    return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 3] + "..."
+    others = [problem for problem in problems if problem is not first]
+    return visible(_describe(first, root, model) + _others(others, root, model))
 
 
 def label(key: str) -> str:
     """Spell a key of the input for a path: as it is, or quoted when it would not stay on one line."""
-    text = key if key.isprintable() else repr(key)
-    return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 3] + "..."
+    part = key[: MAX_VALUE_CHARS + 1]
+    return cut(part if part and part.isprintable() else repr(part))
 
 
 def quoted(name: str) -> str:
     """Put an authored name into double quotes, on one line."""
-    return json.dumps(name)
+    return cut(json.dumps(name[: MAX_VALUE_CHARS + 1]))
 
 
 def choices(names: Sequence[object]) -> str:
@@ -86,21 +83,29 @@ def not_one_of(value: object, legal: Sequence[object]) -> str:
     return f"{show(value)} {rule}{hint}"
 
 
-def _json(value: object) -> str:
-    try:
-        return json.dumps(value, default=repr, skipkeys=True)
-    except (ValueError, RecursionError):
-        # An integer of thousands of digits, or a very deep value.
-        return f"a huge {type(value).__name__}"
+def _others(problems: list[ErrorDetails], root: str, model: type[BaseModel]) -> str:
+    """Count further problems in parentheses, with the paths of the first few."""
+    if not problems:
+        return ""
+    places = dict.fromkeys(_place(problem, root, model)[0] for problem in problems)
+    named = [place for place in places if place]
+    listed = ", ".join(named[:_MAX_OTHERS]) + ", ..." * (len(named) > _MAX_OTHERS)
+    return f" (and {len(problems)} more: {listed})" if named else f" (and {len(problems)} more)"
 
 
 def _describe(problem: ErrorDetails, root: str, model: type[BaseModel]) -> str:
+    where, types = _place(problem, root, model)
+    text = _problem(problem, types)
+    return f"{where}: {text}" if where else text
+
+
+def _place(problem: ErrorDetails, root: str, model: type[BaseModel]) -> tuple[str, list[Any]]:
+    """Spell the path of the field at fault, and list the types that are legal there."""
     path, types = follow(problem["loc"], model)
     cause = problem.get("ctx", {}).get("error")
     field = [cause.field] if isinstance(cause, FieldError) else []
-    where = ".".join([root] * bool(root) + [label(part) for part in path] + field).replace(".[", "[")
-    text = _problem(problem, types)
-    return f"{where}: {text}" if where else text
+    where = ".".join([root] * bool(root) + [label(part) for part in path] + field)
+    return where.replace(".[", "["), types
 
 
 def _problem(problem: ErrorDetails, types: list[Any]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from aisimulate.config.base import (
-    COUNT_MAX,
     U64,
+    BlockTokens,
     Count,
     FieldError,
     NonNegative,
@@ -18,6 +18,8 @@ from aisimulate.config.base import (
     StrictModel,
 )
 from aisimulate.config.timing import PolynomialTiming, TimingConfig
+from aisimulate.core.limits import MAX_BLOCKS, MAX_RATIO, MIN_RATIO
+from aisimulate.core.shown import show
 
 Backend = Literal["vllm", "sglang", "trtllm"]
 WorkerType = Literal["aggregated", "prefill", "decode"]
@@ -65,8 +67,8 @@ class RankConfig(StrictModel):
     field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
 
     backend: Backend = "vllm"
-    num_gpu_blocks: PositiveCount = 16384
-    block_size: PositiveTokens = Field(default=DEFAULT_BLOCK_TOKENS["vllm"])
+    num_gpu_blocks: Annotated[int, Field(gt=0, le=MAX_BLOCKS)] = 16384
+    block_size: BlockTokens = Field(default=DEFAULT_BLOCK_TOKENS["vllm"])
     max_model_len: PositiveTokens | None = None
     max_num_seqs: PositiveCount = 256
     max_num_batched_tokens: PositiveCount = 8192
@@ -114,12 +116,18 @@ class RankConfig(StrictModel):
         return data
 
     @model_validator(mode="after")
-    def _capacity_is_countable(self) -> Self:
-        tokens = self.num_gpu_blocks * self.block_size
-        if tokens > COUNT_MAX:
-            raise FieldError(
-                "num_gpu_blocks", f"gives {tokens} tokens of capacity, which is not <= {COUNT_MAX}"
-            )
+    def _speedup_rules(self) -> Self:
+        rule = f"is not 0 (unscaled) or from {MIN_RATIO:g} to {MAX_RATIO:.0f}"
+        for name in ("speedup_ratio", "decode_speedup_ratio"):
+            if not _is_ratio(getattr(self, name)):
+                raise FieldError(name, f"{getattr(self, name):g} {rule}")
+        if self.speedup_ratio and self.decode_speedup_ratio:
+            product = self.speedup_ratio * self.decode_speedup_ratio
+            if not _is_ratio(product):
+                raise FieldError(
+                    "decode_speedup_ratio",
+                    f"{self.decode_speedup_ratio:g} times speedup_ratio gives {product:g}, which {rule}",
+                )
         return self
 
     @model_validator(mode="after")
@@ -194,11 +202,15 @@ class RankConfig(StrictModel):
         return self
 
 
+def _is_ratio(value: float) -> bool:
+    return value == 0 or MIN_RATIO <= value <= MAX_RATIO
+
+
 def _check_rates(text: str) -> None:
     for item in text.split(","):
         try:
             rate = float(item)
         except ValueError:
-            raise FieldError("aic_nextn_accept_rates", f"{item.strip()!r} is not a number") from None
+            raise FieldError("aic_nextn_accept_rates", f"{show(item.strip())} is not a number") from None
         if not 0 <= rate <= 1:
-            raise FieldError("aic_nextn_accept_rates", f"{item.strip()} is not between 0 and 1")
+            raise FieldError("aic_nextn_accept_rates", f"{rate:g} is not between 0 and 1")

@@ -21,6 +21,7 @@ from aisimulate.config.base import (
 )
 from aisimulate.config.engine import EngineConfig, NullableEngine
 from aisimulate.config.messages import show
+from aisimulate.core.limits import MAX_RANKS, MAX_WORKERS
 
 VERSION = 1
 
@@ -28,7 +29,7 @@ VERSION = 1
 class WorkerPool(StrictModel):
     """`initial_workers` are active at t = 0; workers added later wait `startup_delay_ms`."""
 
-    initial_workers: PositiveCount
+    initial_workers: Annotated[int, Field(gt=0, le=MAX_WORKERS)]
     startup_delay_ms: Millis = 0.0
 
 
@@ -129,6 +130,16 @@ class ReplaySpec(TolerantModel):
             self._check_aggregated()
         else:
             self._check_disaggregated()
+        return self
+
+    @model_validator(mode="after")
+    def _ranks_are_countable(self) -> Self:
+        for stage in self.stages:
+            name = stage or "workers"
+            workers, dp_size = getattr(self.topology, name).initial_workers, self.engine.role(stage).dp_size
+            if workers * dp_size > MAX_RANKS:
+                problem = f"{workers} times dp_size {dp_size} is not <= {MAX_RANKS} (ranks of a pool)"
+                raise FieldError(f"topology.{name}.initial_workers", problem)
         return self
 
     def _check_aggregated(self) -> None:

@@ -8,13 +8,15 @@ from pydantic import Field, model_validator
 
 from aisimulate.config.base import (
     U64,
-    Count,
+    LengthTokens,
     Millis,
     NonNegative,
     Positive,
     PositiveCount,
     PositiveTokens,
+    Requests,
     StrictModel,
+    Tokens,
 )
 from aisimulate.config.traffic_rules import check_inert, check_required
 
@@ -44,12 +46,12 @@ class RuntimeTraffic(StrictModel):
     trace_block_size: PositiveTokens | None = None
     arrival_speedup_ratio: Positive | None = None
     replay_concurrency: PositiveCount | None = None
-    isl: PositiveTokens | None = None
-    osl: PositiveTokens | None = None
-    request_count: PositiveCount | None = None
-    turns_per_session: PositiveCount | None = None
+    isl: LengthTokens | None = None
+    osl: LengthTokens | None = None
+    request_count: Requests | None = None
+    turns_per_session: Requests | None = None
     shared_prefix_ratio: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
-    num_prefix_groups: Count | None = None
+    num_prefix_groups: Tokens | None = None
     inter_turn_delay_ms: Millis | None = None
     request_rate: Positive | None = None
     arrival_interval_ms: Positive | None = None

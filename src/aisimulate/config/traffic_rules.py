@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.base import FieldError
 from aisimulate.config.messages import show
+from aisimulate.core.limits import MAX_REQUESTS
 
 if TYPE_CHECKING:
     from aisimulate.config.traffic import RuntimeTraffic
@@ -59,6 +60,7 @@ def check_required(traffic: RuntimeTraffic) -> None:
     if traffic.source_type == "trace":
         if not traffic.paths:
             raise FieldError("trace_path", "trace traffic requires at least one path")
+        _check_paths(traffic)
         return
     for name in ("isl", "osl"):
         if getattr(traffic, name) is None:
@@ -67,14 +69,46 @@ def check_required(traffic: RuntimeTraffic) -> None:
     _require_load(traffic)
 
 
+def _check_paths(traffic: RuntimeTraffic) -> None:
+    named: list[tuple[str, str | None]] = [
+        (f"trace_paths[{index}]", path) for index, path in enumerate(traffic.trace_paths)
+    ]
+    for field, path in named or [("trace_path", traffic.trace_path)]:
+        if not path:
+            raise FieldError(field, "'' is empty")
+
+
 def _require_count(traffic: RuntimeTraffic) -> None:
     if traffic.request_count is not None:
+        check_requests("request_count", traffic.request_count, traffic.turns)
         return
     if traffic.num_request_ratio is None:
         raise FieldError("request_count", "synthetic traffic requires request_count or num_request_ratio")
     loads = (traffic.concurrency, traffic.request_rate, traffic.arrival_interval_ms)
     if traffic.load != "kv_capacity_fraction" and all(load is None for load in loads):
         raise FieldError("num_request_ratio", "relative synthetic stop requires a concrete load")
+    load = relative_load(traffic)
+    if load is not None:
+        check_requests("num_request_ratio", traffic.num_request_ratio * load, traffic.turns)
+
+
+def relative_load(traffic: RuntimeTraffic) -> float | None:
+    """Load that a relative stop multiplies: the cap, else requests per second, None when neither is known."""
+    return arrival_rate(traffic) if traffic.concurrency is None else traffic.concurrency
+
+
+def arrival_rate(traffic: RuntimeTraffic) -> float | None:
+    """Requests per second, as such or from the interval."""
+    if traffic.request_rate is not None:
+        return traffic.request_rate
+    return None if traffic.arrival_interval_ms is None else 1000.0 / traffic.arrival_interval_ms
+
+
+def check_requests(field: str, sessions: float, turns: int) -> None:
+    """Raise `FieldError` when there are too many sessions of so many turns."""
+    if not sessions * turns <= MAX_REQUESTS:
+        times = f" x {turns} turns" if turns > 1 else ""
+        raise FieldError(field, f"gives {sessions:.15g} sessions{times}, which is not <= {MAX_REQUESTS}")
 
 
 def _require_load(traffic: RuntimeTraffic) -> None:

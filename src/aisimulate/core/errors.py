@@ -5,12 +5,25 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from aisimulate.core.shown import cut, visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_MAX_TEXT_CHARS = 4000
+# Names longer than this are no slip of the pen, and comparing them takes long.
+_MAX_NAME_CHARS = 200
+
+
 class AISimulateError(Exception):
     """Base of every error this package raises on purpose; its text is one line for a user."""
+
+    def __str__(self) -> str:
+        return cut(visible(self._text().strip()), _MAX_TEXT_CHARS)
+
+    def _text(self) -> str:
+        return super().__str__()
 
 
 class InputError(AISimulateError, ValueError):
@@ -29,18 +42,23 @@ class ReplayError(AISimulateError, RuntimeError):
     """A replay could not be carried out although its input was accepted."""
 
 
-def nearest(name: str, legal: Iterable[str]) -> str:
-    """Return `"; did you mean 'x'?"` for the legal name closest to `name`, or an empty string."""
-    matches = get_close_matches(name, list(legal), n=1, cutoff=0.6)
+def nearest(name: str, legal: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return `"; did you mean 'x'?"` for the legal name closest to `name`, or an empty string.
+
+    `cutoff` is the least likeness (0..1) worth a suggestion.
+    """
+    if len(name) > _MAX_NAME_CHARS:
+        return ""
+    matches = get_close_matches(name, list(legal), n=1, cutoff=cutoff)
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def cause_chain(error: BaseException) -> str:
-    """Join the messages of `error` and of its causes by `": "`, outermost first."""
+    """Join the messages of `error` and of its causes by `": "`, outermost first, on one line."""
     parts: list[str] = []
     current: BaseException | None = error
     while current is not None:
-        text = str(current).strip() or type(current).__name__
+        text = visible(str(current).strip()) or type(current).__name__
         if text not in parts:
             parts.append(text)
         current = current.__cause__

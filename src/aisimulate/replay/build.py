@@ -14,6 +14,7 @@ from aisimulate.core.units import clock_ns
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.params import RankParams
 from aisimulate.engine.worker import RankWorker
+from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.fleet import Fleet
@@ -61,11 +62,13 @@ def build_replay(execution: Execution) -> BuiltReplay:
     role = spec.engine.role(None)
     aic = aic_config(role.rank)
     explicit = role_capacity_is_explicit(execution.engine, None)
-    rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
+    path = spec.engine.rank_path()
+    with aic_settings_at(path):
+        rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
+        aic_notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
+        timing = _timing(rank, aic)
     replicas = spec.topology.workers.initial_workers
     workload = _workload(execution, rank, role, replicas)
-    aic_notes = () if aic is None else unused_aic_settings(aic, spec.engine.rank_path(), explicit)
-    timing = _timing(rank, aic)
     params = rank_params(rank)
     timer = timing.timer(
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio

@@ -59,6 +59,7 @@ def aic_engine_key(aic: AicConfig) -> EngineKey:
         kv_cache_dtype=aic.kv_cache_dtype,
         comm_dtype=aic.comm_dtype,
         systems_path=aic.systems_path,
+        allow_download=aic.allow_model_download,
     )
 
 
@@ -103,7 +104,7 @@ def unused_aic_settings(aic: AicConfig, path: str, explicit: bool) -> Iterator[s
     unused = []
     if explicit:
         unused.append((aic.fraction_name, "beside num_gpu_blocks"))
-    if not model_facts(aic.model).is_moe:
+    if not model_facts(aic.model, aic.allow_model_download).is_moe:
         unused += [(name, f"on {aic.model}, which has no experts") for name in _EXPERT_SETTINGS]
     if aic.comm_dtype != "half":
         unused.append(("comm_dtype", "because the data price communication in half precision only"))

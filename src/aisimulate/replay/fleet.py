@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from aisimulate.core.errors import ReplayError
+from aisimulate.core.units import to_ms
+
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
@@ -68,18 +71,30 @@ class Fleet:
         self.end_ns = 0
 
     def run(self) -> None:
-        """Run to the end of the traffic, or to the limit."""
+        """Run to the end of the traffic, or to the limit. Raises ReplayError when the clock ends first."""
         if self._limit_ns is None and self._driver.is_independent:
             self._run_lanes()
+        elif self._run_clock():
             return
+        unserved = any(worker.busy or worker.has_work for worker in self._workers)
+        if unserved or self._driver.next_ready_ns() is not None:
+            end = f"{to_ms(NEVER):g} ms, where the clock ends"
+            raise ReplayError(f"requests remain at {end}: they arrive too late, or passes take too long")
+
+    # Shared clock -----------------------------------------------------------------------------------
+
+    def _run_clock(self) -> bool:
+        """Run event by event; return whether the limit ended the run."""
         while (now_ns := self._next_event_ns()) < NEVER:
             if self._limit_ns is not None and now_ns > self._limit_ns:
                 self._stop_at(self._limit_ns)
-                return
+                return True
             self._settle_instant(now_ns)
             self.end_ns = now_ns
-
-    # Shared clock -----------------------------------------------------------------------------------
+        if self._limit_ns is None or self._limit_ns >= NEVER:
+            return False
+        self._stop_at(self._limit_ns)
+        return True
 
     def _next_event_ns(self) -> int:
         """Find the next instant at which a pass ends or a request arrives."""

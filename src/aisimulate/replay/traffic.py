@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.config.base import COUNT_MAX, U32_MAX, FieldError
 from aisimulate.config.traffic import DEFAULT_ARRIVAL_SEED, DEFAULT_TRACE_BLOCK_TOKENS
-from aisimulate.config.traffic_rules import check_kv_ratio
+from aisimulate.config.traffic_rules import arrival_rate, check_kv_ratio, check_requests, relative_load
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Workload
 from aisimulate.core.units import round_half_away
@@ -22,6 +24,7 @@ from aisimulate.workload.synthetic import (
     Burst,
     ConstantRate,
     Poisson,
+    TooSlow,
     sharing_notes,
     synthetic_sessions,
 )
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplayRequest, ReplaySpec
     from aisimulate.config.traffic import RuntimeTraffic
+    from aisimulate.workload.loaded import LoadedTrace
 
 _CONTENT_SEED = 0
 
@@ -84,14 +88,17 @@ def resolve_kv_capacity(traffic: RuntimeTraffic, rank: RankConfig, dp_size: int,
         raise InputError(
             f"candidate KV capacity cannot hold one request: {total_tokens} tokens, {expected_tokens} needed"
         )
-    return max(1, _whole("traffic.kv_load_ratio", math.floor, ratio * capacity))
+    concurrency = ratio * capacity
+    if not concurrency <= U32_MAX:
+        raise InputError(f"traffic.kv_load_ratio: gives {concurrency:g}, which is not <= {U32_MAX}")
+    return max(1, math.floor(concurrency))
 
 
 def session_count(traffic: RuntimeTraffic) -> int:
     """Sessions of a synthetic load: `request_count`, or the relative stop times the load.
 
     The load is the cap, else the request rate, else 1000 / interval; the product is rounded half away from
-    zero, and is at least 1. Raises `InputError` when neither is given.
+    zero, and is at least 1. Raises `InputError` when neither is given, or when there would be too many.
     """
     if traffic.request_count is not None:
         return traffic.request_count
@@ -99,34 +106,28 @@ def session_count(traffic: RuntimeTraffic) -> int:
         raise InputError(
             "traffic.request_count: synthetic traffic requires request_count or num_request_ratio"
         )
-    load: float | None = traffic.concurrency
-    if load is None:
-        load = _arrival_rate(traffic)
+    load = relative_load(traffic)
     if load is None:
         raise InputError("traffic.num_request_ratio: relative synthetic stop requires a concrete load")
-    return max(1, _whole("traffic.num_request_ratio", round_half_away, traffic.num_request_ratio * load))
+    sessions = traffic.num_request_ratio * load
+    with _field_errors():
+        # Again, because a KV load is known only now.
+        check_requests("num_request_ratio", sessions, traffic.turns)
+    return max(1, round_half_away(sessions))
 
 
-def _kv_ratio(traffic: RuntimeTraffic) -> float:
+@contextmanager
+def _field_errors() -> Iterator[None]:
+    """Say where the field of a `FieldError` stands."""
     try:
-        return check_kv_ratio(traffic.kv_load_ratio)
+        yield
     except FieldError as error:
         raise InputError(f"traffic.{error.field}: {error}") from None
 
 
-def _whole(path: str, rounding: Callable[[float], int], value: float) -> int:
-    if not value <= U32_MAX:
-        raise InputError(f"{path}: gives {value:g}, which is not <= {U32_MAX}")
-    return rounding(value)
-
-
-def _arrival_rate(traffic: RuntimeTraffic) -> float | None:
-    """Requests per second."""
-    if traffic.request_rate is not None:
-        return traffic.request_rate
-    if traffic.arrival_interval_ms is not None:
-        return 1000.0 / traffic.arrival_interval_ms
-    return None
+def _kv_ratio(traffic: RuntimeTraffic) -> float:
+    with _field_errors():
+        return check_kv_ratio(traffic.kv_load_ratio)
 
 
 # Traces -----------------------------------------------------------------------------------------------
@@ -136,27 +137,41 @@ def _trace_workload(traffic: RuntimeTraffic, max_in_flight: int | None) -> Workl
     block_tokens = traffic.trace_block_size or DEFAULT_TRACE_BLOCK_TOKENS
     ratio = traffic.arrival_speedup_ratio or 1.0
     cap = max_in_flight if traffic.replay_concurrency is None else traffic.replay_concurrency
-    sessions = _sessions(traffic, block_tokens, ratio)
+    trace = _trace(traffic, block_tokens, ratio)
+    sessions = trace.sessions
+    if cap is None:
+        require_first_timestamps(trace)
     if cap is not None and ratio != 1.0 and not _has_think_time(sessions):
         raise InputError(
             f"traffic.arrival_speedup_ratio: {ratio:g} has no effect with a concurrency cap: "
             "arrivals are ignored, and no turn of this trace has a delay"
         )
-    return Workload(sessions, block_tokens, accumulate=traffic.accumulates, concurrency=cap)
+    return Workload(
+        sessions, block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=list(trace.notes)
+    )
+
+
+def require_first_timestamps(trace: LoadedTrace) -> None:
+    """Refuse, by file and line, a session that an open-loop replay could not start."""
+    if trace.untimed is not None:
+        raise InputError(
+            f"{trace.untimed} has no first timestamp: an open-loop replay needs one for every session "
+            "(or set replay_concurrency)"
+        )
 
 
 def _has_think_time(sessions: list[Session]) -> bool:
     return any(turn.delay_ms > 0 for session in sessions if len(session.turns) > 1 for turn in session.turns)
 
 
-def _sessions(traffic: RuntimeTraffic, block_tokens: int, ratio: float) -> list[Session]:
+def _trace(traffic: RuntimeTraffic, block_tokens: int, ratio: float) -> LoadedTrace:
     paths = [Path(path) for path in traffic.paths]
     try:
         files = tuple(_file(path) for path in paths)
     except (OSError, ValueError):
         # The reader says what is wrong with the file.
         return load_trace(paths, traffic.format, block_tokens)
-    return _timed_sessions(files, traffic.format, block_tokens, ratio)
+    return _timed_trace(files, traffic.format, block_tokens, ratio)
 
 
 def _file(path: Path) -> _File:
@@ -165,15 +180,14 @@ def _file(path: Path) -> _File:
 
 
 @lru_cache(maxsize=4)
-def _timed_sessions(
-    files: tuple[_File, ...], trace_format: str, block_tokens: int, ratio: float
-) -> list[Session]:
+def _timed_trace(files: tuple[_File, ...], trace_format: str, block_tokens: int, ratio: float) -> LoadedTrace:
     """Start the trace at 0 ms and compress its time; shared between replays, so never to be changed."""
-    return speed_up(normalise_starts(_loaded_sessions(files, trace_format, block_tokens)), ratio)
+    trace = _loaded_trace(files, trace_format, block_tokens)
+    return replace(trace, sessions=speed_up(normalise_starts(trace.sessions), ratio))
 
 
 @lru_cache(maxsize=4)
-def _loaded_sessions(files: tuple[_File, ...], trace_format: str, block_tokens: int) -> list[Session]:
+def _loaded_trace(files: tuple[_File, ...], trace_format: str, block_tokens: int) -> LoadedTrace:
     return load_trace([path for path, _, _ in files], trace_format, block_tokens)
 
 
@@ -187,31 +201,38 @@ def _synthetic_workload(traffic: RuntimeTraffic, block_tokens: int, max_in_fligh
         raise InputError("traffic.isl: synthetic traffic requires isl and osl")
     cap = max_in_flight if traffic.concurrency is None else traffic.concurrency
     ratio, groups = traffic.shared_prefix_ratio or 0.0, traffic.num_prefix_groups or 0
-    sessions = synthetic_sessions(
-        isl=traffic.isl,
-        osl=traffic.osl,
-        sessions=session_count(traffic),
-        turns=traffic.turns,
-        shared_prefix_ratio=ratio,
-        num_prefix_groups=groups,
-        inter_turn_delay_ms=traffic.inter_turn_delay_ms or 0.0,
-        arrivals=_arrivals(traffic, cap),
-        block_tokens=block_tokens,
-        content_seed=_CONTENT_SEED,
-        arrival_seed=DEFAULT_ARRIVAL_SEED if traffic.arrival_seed is None else traffic.arrival_seed,
-    )
+    try:
+        sessions = synthetic_sessions(
+            isl=traffic.isl,
+            osl=traffic.osl,
+            sessions=session_count(traffic),
+            turns=traffic.turns,
+            shared_prefix_ratio=ratio,
+            num_prefix_groups=groups,
+            inter_turn_delay_ms=traffic.inter_turn_delay_ms or 0.0,
+            arrivals=_arrivals(traffic, cap),
+            block_tokens=block_tokens,
+            content_seed=_CONTENT_SEED,
+            arrival_seed=DEFAULT_ARRIVAL_SEED if traffic.arrival_seed is None else traffic.arrival_seed,
+        )
+    except TooSlow as error:
+        raise InputError(f"traffic.{_rate_field(traffic)}: {error}") from None
     notes = sharing_notes(ratio, groups) + _cap_notes(traffic, cap)
     return Workload(sessions, block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=notes)
 
 
 def _arrivals(traffic: RuntimeTraffic, cap: int | None) -> Arrivals:
     """A cap paces the load by itself, whatever the load type (spec 02 section 1.5)."""
-    rate = _arrival_rate(traffic)
+    rate = arrival_rate(traffic)
     if cap is not None or traffic.load not in ("poisson", "constant_rate"):
         return Burst()
     if rate is None or not math.isfinite(rate):
-        raise InputError(f"traffic.request_rate: {traffic.load} traffic requires a positive rate")
+        raise InputError(f"traffic.{_rate_field(traffic)}: {traffic.load} traffic requires a positive rate")
     return Poisson(rate) if traffic.load == "poisson" else ConstantRate(rate)
+
+
+def _rate_field(traffic: RuntimeTraffic) -> str:
+    return "arrival_interval_ms" if traffic.request_rate is None else "request_rate"
 
 
 def _cap_notes(traffic: RuntimeTraffic, cap: int | None) -> list[str]:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from aisimulate.core.errors import nearest
+from aisimulate.core.shown import show_python
 from aisimulate.spica.composites import check_composite_values
 from aisimulate.spica.presets import (
     FPM_SAMPLING,
@@ -94,13 +95,15 @@ def _canonical(value: object) -> object:
 
 def _checked_dict(knob: str, entry: dict[Any, Any]) -> dict[str, Any]:
     if knob not in COMPOSITE_DICT_KEYS:
-        raise ValueError(f"{knob} does not accept a dict entry, got {entry!r}; {_allowed(knob)}")
+        raise ValueError(f"{knob} does not accept a dict entry, got {show_python(entry)}; {_allowed(knob)}")
     if not entry:
         raise ValueError(f"a {knob} entry must not be empty; {_allowed_keys(knob)}")
     unknown = sorted(str(key) for key in entry if key not in COMPOSITE_DICT_KEYS[knob])
     if unknown:
         hint = nearest(unknown[0], sorted(COMPOSITE_DICT_KEYS[knob]))
-        raise ValueError(f"unknown keys {unknown} in a {knob} entry; {_allowed_keys(knob)}{hint}")
+        raise ValueError(
+            f"unknown keys {show_python(unknown)} in a {knob} entry; {_allowed_keys(knob)}{hint}"
+        )
     missing = sorted(COMPOSITE_REQUIRED_KEYS[knob] - entry.keys())
     if missing:
         raise ValueError(f"missing required keys {missing} in a {knob} entry")
@@ -114,7 +117,7 @@ def _checked_value(knob: str, entry: object) -> object:
         if not isinstance(entry, bool) and entry == choice:
             return choice
     hint = nearest(entry, [str(choice) for choice in SEARCH_CHOICES[knob]]) if isinstance(entry, str) else ""
-    raise ValueError(f"invalid choice {entry!r} for {knob}; {_allowed(knob)}{hint}")
+    raise ValueError(f"invalid choice {show_python(entry)} for {knob}; {_allowed(knob)}{hint}")
 
 
 def _allowed(knob: str) -> str:

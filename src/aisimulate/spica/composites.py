@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import nearest
+from aisimulate.core.shown import show_python
 from aisimulate.spica.presets import PREDICTOR_DEFAULTS, PREDICTOR_FAMILIES
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _interval(entry: Mapping[str, Any], key: str, flag: str) -> float | None:
     if value is None:
         raise ValueError(f"{key} must not be null when {flag} is true")
     if _number(key, value) <= 0:
-        raise ValueError(f"{key} must be positive, got {value!r}")
+        raise ValueError(f"{key} must be positive, got {show_python(value)}")
     return float(value)
 
 
@@ -59,7 +60,7 @@ def _check_sampling(entry: Mapping[str, Any]) -> None:
 def _check_sensitivity(entry: Mapping[str, Any]) -> None:
     key = "load_scaling_down_sensitivity"
     if not 0 <= _number(key, entry[key]) <= 100:
-        raise ValueError(f"{key} must be within 0..100, got {entry[key]!r}")
+        raise ValueError(f"{key} must be within 0..100, got {show_python(entry[key])}")
     _count(entry, "load_min_observations")
 
 
@@ -71,37 +72,39 @@ def _check_predictor(entry: Mapping[str, Any]) -> None:
     _count(merged, "kalman_min_points")
     for key in ("kalman_q_level", "kalman_q_trend"):
         if _number(key, merged[key]) < 0:
-            raise ValueError(f"{key} must not be negative, got {merged[key]!r}")
+            raise ValueError(f"{key} must not be negative, got {show_python(merged[key])}")
     if _number("kalman_r", merged["kalman_r"]) <= 0:
-        raise ValueError(f"kalman_r must be positive, got {merged['kalman_r']!r}")
+        raise ValueError(f"kalman_r must be positive, got {show_python(merged['kalman_r'])}")
 
 
 def check_family(family: object) -> None:
     """Raise ValueError unless `family` is a known forecaster family."""
     if family not in PREDICTOR_FAMILIES:
         raise ValueError(
-            f"load_predictor must be one of {list(PREDICTOR_FAMILIES)}, got {family!r}"
+            f"load_predictor must be one of {list(PREDICTOR_FAMILIES)}, got {show_python(family)}"
             f"{nearest(str(family), PREDICTOR_FAMILIES)}"
         )
 
 
 def _require_bool(entry: Mapping[str, Any], key: str) -> None:
     # A text such as "no" is true in Python, so only real booleans are taken.
-    if not isinstance(entry[key], bool):
-        raise ValueError(f"{key} must be true or false, got {entry[key]!r}")
+    value = entry[key]
+    if not isinstance(value, bool):
+        hint = "; YAML 1.2 reads it as a text" if value in ("yes", "no", "on", "off") else ""
+        raise ValueError(f"{key} must be true or false, got {show_python(value)}{hint}")
 
 
 def _number(key: str, value: object) -> float:
     # The bound also refuses NaN, infinity and integers that no float can hold.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST:
-        raise ValueError(f"{key} must be a finite number, got {value!r}")
+        raise ValueError(f"{key} must be a finite number, got {show_python(value)}")
     return float(value)
 
 
 def _count(entry: Mapping[str, Any], key: str) -> int:
     value = _number(key, entry[key])
     if value < 1 or not value.is_integer():
-        raise ValueError(f"{key} must be a whole number >= 1, got {entry[key]!r}")
+        raise ValueError(f"{key} must be a whole number >= 1, got {show_python(entry[key])}")
     return int(value)
 
 

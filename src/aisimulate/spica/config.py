@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from aisimulate.spica.choices import COMPOSITE_DICT_KEYS, COMPOSITE_REQUIRED_KEYS, SEARCH_CHOICES
 from aisimulate.spica.config_goal import OptimizationGoal, OptimizationTarget, SLATarget
@@ -60,6 +61,13 @@ class Candidate(SpicaModel):
     objectives: dict[str, float] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a config was read from; equal configs may come from different places."""
+
+    folder: Path | None = field(default=None, compare=False)
+
+
 class SmartSearchConfig(SpicaModel):
     """A whole sweep: the deployments, the traffic, the goal and the effort."""
 
@@ -68,6 +76,8 @@ class SmartSearchConfig(SpicaModel):
     goal: OptimizationGoal = Field(default_factory=OptimizationGoal)
     sweep: SweepConfig = Field(default_factory=SweepConfig)
 
+    _source: _Source = PrivateAttr(default_factory=lambda: _Source())
+
     @classmethod
     def from_yaml(cls, path: str | Path) -> SmartSearchConfig:
         """Read one YAML document and validate it.
@@ -75,7 +85,21 @@ class SmartSearchConfig(SpicaModel):
         Raises OSError (unreadable file), yaml.YAMLError (syntax, unsafe tag, repeated key) or
         pydantic.ValidationError.
         """
-        return cls.model_validate(load_yaml(Path(path)))
+        config = cls.model_validate(load_yaml(Path(path)))
+        config._source = _Source(Path(path).parent)
+        return config
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the file that the config was read from, if any; its paths are not relative to it."""
+        return self._source.folder
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_nothing(cls, data: object) -> object:
+        if data is None:
+            raise ValueError("the file is empty: it must be a mapping with search_space and workload")
+        return data
 
     @model_validator(mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, model_validator
 
 from aisimulate.core.errors import nearest
+from aisimulate.core.shown import show_python
 from aisimulate.spica.field_types import PositiveNumber, SpicaModel
 
 
@@ -48,7 +49,7 @@ def _parse_target(value: object) -> object:
     if isinstance(value, str) and value in names:
         return OptimizationTarget(value)
     hint = nearest(value, names) if isinstance(value, str) else ""
-    raise ValueError(f"unknown optimization target {value!r}; allowed: {names}{hint}")
+    raise ValueError(f"unknown optimization target {show_python(value)}; allowed: {names}{hint}")
 
 
 Target = Annotated[OptimizationTarget, BeforeValidator(_parse_target)]
@@ -134,6 +135,7 @@ class OptimizationGoal(SpicaModel):
         needing = [target.value for target in targets if target.needs_sla]
         if needing and not (self.sla is not None and self.sla.is_sufficient):
             raise ValueError(
-                f"{', '.join(needing)} require an SLA: set sla.e2e_ms, or both sla.ttft_ms and sla.itl_ms"
+                f"targets like {' and '.join(needing)} require an SLA: set sla.e2e_ms, or both sla.ttft_ms "
+                "and sla.itl_ms"
             )
         return self

@@ -26,6 +26,7 @@ from aisimulate.spica.field_types import (
     Text,
     Utilization,
 )
+from aisimulate.spica.limits import check_space_limits
 from aisimulate.spica.parallel_pins import check_pins
 
 ADMISSION_PINS = (
@@ -53,7 +54,9 @@ class SearchSpace(SpicaModel):
 
     Every field name and default is fixed (spec 05 sections 1.2 and 1.3); times in seconds, bandwidths
     in GB/s, block sizes in tokens. `context_length` None means the model's own maximum; `min_endpoint` is
-    the planner's floor of replicas per role. Repeated choices are dropped and reported in `notes`.
+    the planner's floor of replicas per role. `include_single_gpu_moe` also tries one-GPU workers of a mixture
+    of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched.
+    Repeated choices are dropped and reported in `notes`.
     """
 
     model_name: Text
@@ -64,6 +67,8 @@ class SearchSpace(SpicaModel):
     context_length: PositiveInt | None = None
     startup_time: NaturalNumber | None = None
     aic_nextn: Integer | None = None
+    include_single_gpu_moe: bool = False
+    allow_model_download: bool = False
 
     prefill_block_size: PositiveInt = 64
     decode_block_size: PositiveInt = 64
@@ -131,6 +136,7 @@ class SearchSpace(SpicaModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> SearchSpace:
+        check_space_limits(self)
         self._check_budget()
         self._check_offload()
         self._check_admission()

@@ -9,10 +9,12 @@ from typing import Annotated
 from pydantic import AfterValidator, PlainValidator, model_validator
 
 from aisimulate.core.errors import nearest
+from aisimulate.core.shown import show_python
 from aisimulate.core.units import round_half_away
 from aisimulate.spica.field_types import (
     CountInt,
     Integer,
+    Length,
     NaturalInt,
     NaturalNumber,
     PositiveInt,
@@ -21,6 +23,7 @@ from aisimulate.spica.field_types import (
     SpicaModel,
     Text,
 )
+from aisimulate.spica.limits import check_request_limits
 from aisimulate.workload.formats import TRACE_FORMATS
 
 LOAD_FIELDS = ("request_rate", "concurrency", "kv_load_ratio")
@@ -31,9 +34,8 @@ TRACE_ONLY_FIELDS = ("trace_format", "trace_block_size", "arrival_speedup_ratio"
 
 def _check_format(value: str) -> str:
     if value not in TRACE_FORMATS:
-        raise ValueError(
-            f"unknown trace_format {value!r}; allowed: {list(TRACE_FORMATS)}{nearest(value, TRACE_FORMATS)}"
-        )
+        legal = f"allowed: {list(TRACE_FORMATS)}{nearest(value, TRACE_FORMATS)}"
+        raise ValueError(f"unknown trace_format {show_python(value)}; {legal}")
     return value
 
 
@@ -63,7 +65,7 @@ def _load_ratio(value: object) -> float:
         with suppress(ValueError, OverflowError):
             ratio = float(value)
     if not math.isfinite(ratio) or ratio < 0:
-        raise ValueError(f"kv_load_ratio must be a finite number >= 0, got {value!r}")
+        raise ValueError(f"kv_load_ratio must be a finite number >= 0, got {show_python(value)}")
     return ratio
 
 
@@ -73,8 +75,8 @@ class Workload(SpicaModel):
     Lengths in tokens, rates in requests (sessions) per second, delays in ms.
     """
 
-    isl: PositiveInt | None = None
-    osl: PositiveInt | None = None
+    isl: Length | None = None
+    osl: Length | None = None
     concurrency: PositiveInt | None = None
     kv_load_ratio: Annotated[float | list[float] | None, PlainValidator(_parse_kv_load)] = None
     request_rate: PositiveNumber | None = None
@@ -122,6 +124,7 @@ class Workload(SpicaModel):
         missing = [name for name in LENGTH_FIELDS if getattr(self, name) is None]
         if missing:
             raise ValueError(f"a synthetic workload also needs {', '.join(missing)}")
+        check_request_limits(self)
         self._check_synthetic_extras()
 
     def _check_synthetic_extras(self) -> None:

@@ -164,6 +164,8 @@ def _engine_args(sample: Mapping[str, Any], role: str, backend_version: str) -> 
     if moe_tp * moe_ep > 1:
         args |= {"aic_moe_tp_size": moe_tp, "aic_moe_ep_size": moe_ep}
     args |= _given(sample, ("aic_nextn", "startup_time"))
+    if sample.get("allow_model_download"):
+        args["aic_allow_model_download"] = True
     # Decode workers receive finished prefixes, so only the roles that prefill have a host tier.
     if role != "decode" and (sample.get("num_g2_blocks") or 0) > 0:
         args |= _given(sample, _OFFLOAD_FIELDS)

@@ -7,18 +7,19 @@ replayed; `measure` is the replay and runs anywhere.
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import TimingError, UnsupportedError, cause_chain
+from aisimulate.core.shown import cut
 from aisimulate.spica.deploy import DeploymentPlan, build_deployment, plan_key
 from aisimulate.spica.evaluator import RunnerContractError
+from aisimulate.spica.judge import judge
 from aisimulate.spica.kv_load import InfeasibleKVCapacity, check_kv_capacity, resolve_kv_load
-from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.outcome import REASON_LENGTH, Outcome, Reason, Status
 from aisimulate.spica.sample import unroll_sample
-from aisimulate.spica.score import is_feasible, make_candidate
+from aisimulate.spica.score import is_feasible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,13 +51,15 @@ class EvaluationContext:
 class Prepared:
     """A candidate that only needs its replay. `concurrency` is a cap derived for this candidate alone.
 
-    Two candidates with the same `key` would run the same replay.
+    Two candidates with the same `key` would run the same replay. `unchecked` tells why its KV capacity
+    could not be checked, None when it was.
     """
 
     config: dict[str, Any]
     plan: DeploymentPlan
     concurrency: int | None
     key: str
+    unchecked: str | None = None
 
 
 def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Outcome:
@@ -73,12 +76,14 @@ def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Ou
 
 
 def measure(prepared: Prepared, context: EvaluationContext) -> Outcome:
-    """Replay a prepared candidate and score it. Never raises: every failure is an outcome."""
+    """Replay a prepared candidate and score it. Every failure is an outcome; only Ctrl-C is raised."""
     start = time.perf_counter()
     try:
         report = context.evaluator.evaluate(prepared.plan, concurrency_override=prepared.concurrency)
-        outcome = _judge(prepared.config, report, context)
-    except Exception as error:  # see above
+        outcome = judge(prepared.config, report, context.config.goal)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an evaluator that calls sys.exit must not end the search either
         outcome = _failed(prepared.config, _category(error), "replay failed", error)
     return dataclasses.replace(outcome, seconds=time.perf_counter() - start)
 
@@ -87,6 +92,11 @@ def evaluate_one(suggestion: Suggestion, context: EvaluationContext) -> Outcome:
     """Do both steps: the whole path of one suggestion."""
     prepared = prepare(suggestion, context)
     return measure(prepared, context) if isinstance(prepared, Prepared) else prepared
+
+
+def unsendable(prepared: Prepared, error: Exception) -> Outcome:
+    """Tell that a candidate cannot be handed to a worker process."""
+    return _failed(prepared.config, Reason.CANDIDATE_MATERIALIZATION, "candidate cannot be pickled", error)
 
 
 def told_metrics(candidate: Candidate) -> dict[str, float]:
@@ -117,6 +127,7 @@ def _build(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationCo
     """Complete `sample` in place (so that a failure shows how far it got) and build the plan."""
     goal = context.config.goal
     concurrency = _resolve_load(sample, suggestion, context)
+    unchecked = _check_capacity(sample, suggestion, context)
     plan = build_deployment(
         sample,
         backend_version=sample["backend_version"],
@@ -125,7 +136,7 @@ def _build(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationCo
     )
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=context.model_context_tokens)
-    return Prepared(sample, plan, concurrency, _key(plan, concurrency, context))
+    return Prepared(sample, plan, concurrency, _key(plan, concurrency, context), unchecked)
 
 
 def _resolve_load(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> int | None:
@@ -140,12 +151,15 @@ def _resolve_load(sample: dict[str, Any], suggestion: Suggestion, context: Evalu
         sample |= load.sample_fields()
     elif workload.concurrency is not None:
         sample["concurrency"] = workload.concurrency
-    _check_capacity(sample, suggestion, context)
     return sample["concurrency"] if workload.kv_load_ratio is not None else None
 
 
-def _check_capacity(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> None:
-    """Refuse what cannot hold one sequence, whatever the load shape (D6)."""
+def _check_capacity(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> str | None:
+    """Refuse what cannot hold one sequence, whatever the load shape (D6).
+
+    The replay sizes its cache from the same data, so it will fail where there are none; an injected
+    evaluator may not need them. So missing data is no refusal: the reason is returned.
+    """
     try:
         check_kv_capacity(
             sample,
@@ -155,10 +169,9 @@ def _check_capacity(sample: dict[str, Any], suggestion: Suggestion, context: Eva
         )
     except InfeasibleKVCapacity:
         raise
-    except (ValueError, RuntimeError):
-        # The replay sizes its cache from the same data, so it will tell why there are none; an injected
-        # evaluator may not need them.
-        return
+    except (ValueError, RuntimeError) as error:
+        return cut(_text(error), REASON_LENGTH)
+    return None
 
 
 def _key(plan: DeploymentPlan, concurrency: int | None, context: EvaluationContext) -> str:
@@ -174,25 +187,7 @@ def _key(plan: DeploymentPlan, concurrency: int | None, context: EvaluationConte
     )
 
 
-def _judge(config: dict[str, Any], report: Mapping[str, float], context: EvaluationContext) -> Outcome:
-    """Score a report; refuse one without completed requests or with a number that is none (D17)."""
-    if report.get("completed_requests", 1) == 0:
-        return _rejected(config, Reason.NO_SAMPLES, "no request completed, so nothing was measured")
-    goal = context.config.goal
-    objectives = goal.resolved_pareto_objectives if goal.is_pareto else None
-    candidate = make_candidate(config, dict(report), goal.target, pareto_objectives=objectives)
-    broken = _non_finite(candidate)
-    if broken:
-        return _rejected(config, Reason.INVALID_METRICS, f"not a finite number: {', '.join(broken)}")
-    return Outcome(Status.FEASIBLE, config, candidate=candidate)
-
-
-def _non_finite(candidate: Candidate) -> list[str]:
-    numbers = {**candidate.metrics, **(candidate.objectives or {}), "score": candidate.score}
-    return [f"{name}={value}" for name, value in numbers.items() if not math.isfinite(value)]
-
-
-def _category(error: Exception) -> Reason:
+def _category(error: BaseException) -> Reason:
     if isinstance(error, RunnerContractError):
         return Reason.RUNNER_CONTRACT
     if isinstance(error, UnsupportedError):
@@ -204,12 +199,13 @@ def _infeasible(sample: dict[str, Any], category: Reason, reason: str) -> Outcom
     return Outcome(Status.INFEASIBLE, sample, category=category, reason=reason)
 
 
-def _failed(sample: dict[str, Any], category: Reason, prefix: str, error: Exception) -> Outcome:
-    text = " ".join(cause_chain(error).split())
-    return Outcome(
-        Status.FAILED, sample, category=category, reason=f"{prefix}: {type(error).__name__}: {text}"
-    )
+def _failed(sample: dict[str, Any], category: Reason, prefix: str, error: BaseException) -> Outcome:
+    reason = f"{prefix}: {type(error).__name__}: {_text(error)}"
+    return Outcome(Status.FAILED, sample, category=category, reason=reason)
 
 
-def _rejected(sample: dict[str, Any], category: Reason, reason: str) -> Outcome:
-    return Outcome(Status.FAILED, sample, category=category, reason=f"replay failed: {reason}")
+def _text(error: BaseException) -> str:
+    try:
+        return cause_chain(error)
+    except Exception as broken:  # an exception of someone else's whose own text cannot be had
+        return f"its message raised {type(broken).__name__}"

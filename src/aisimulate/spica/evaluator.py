@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _GOODPUT_KEY = "goodput_output_throughput_tok_s"
 
+# Metrics are flat, so the count of each reason in the report's `rejection_reasons` has a key of its own.
+REJECTION_PREFIX = "rejected_requests."
+
 # Real time of the simulator itself; it differs from run to run and says nothing about a deployment.
 _WALL_CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
 
@@ -53,6 +56,8 @@ class ReplayEvaluator:
     def evaluate(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, float]:
         """Replay `plan` and return the numeric report keys, except those of the simulator's own run time.
 
+        Requests rejected for a reason are counted under `rejected_requests.<reason>`.
+
         `concurrency_override` (requests in flight) is a KV load resolved for this candidate.
 
         Raises:
@@ -77,11 +82,13 @@ class ReplayEvaluator:
 
 
 def _numbers(report: dict[str, Any]) -> dict[str, float]:
-    return {
+    numbers = {
         key: value
         for key, value in report.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and key not in _WALL_CLOCK_KEYS
     }
+    reasons: dict[str, int] = report.get("rejection_reasons") or {}
+    return numbers | {f"{REJECTION_PREFIX}{reason}": count for reason, count in reasons.items()}
 
 
 def _needs_goodput(goal: OptimizationGoal) -> bool:

@@ -5,26 +5,22 @@ Results always come in the order of the tasks, so a parallel search equals a ser
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import pickle
-import signal
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+import time
+from collections import deque
+from multiprocessing import connection
 from typing import TYPE_CHECKING, Protocol, Self
 
-from pebble import ProcessExpired, ProcessPool
-
 from aisimulate.core.errors import AISimulateError
-from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure
+from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
 from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.worker import Signal, Worker, interrupts_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pebble import ProcessFuture
-
-_UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError)
+# So many workers in a row may die before they are ready; then the rest of the batch fails.
+_MAX_FAILED_STARTS = 3
 
 _POOL_HINT = (
     "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
@@ -34,7 +30,7 @@ _POOL_HINT = (
 
 
 class EvaluatorPoolError(AISimulateError, RuntimeError):
-    """The worker processes cannot be started or have all died."""
+    """No worker process could ever be started."""
 
 
 class EvaluationPool(Protocol):
@@ -70,54 +66,161 @@ class InProcessPool:
         return None
 
 
+class _Batch:
+    """The tasks of one run by number: those that wait for a worker, and the outcomes not yet asked for."""
+
+    def __init__(self, tasks: Sequence[Prepared]) -> None:
+        self.tasks = tasks
+        self.waiting = deque(range(len(tasks)))
+        self.outcomes: dict[int, Outcome] = {}
+        self._lost_once: set[int] = set()
+
+    def lose(self, number: int, status: Status, category: Reason, reason: str) -> None:
+        """Queue a task again, once, whose worker died or ran out of time: that may be bad luck."""
+        if number not in self._lost_once:
+            self._lost_once.add(number)
+            self.waiting.append(number)
+            return
+        self._end(number, status, category, f"{reason} (tried twice)")
+
+    def fail_waiting(self, reason: str) -> None:
+        """Let every task fail that no worker has taken."""
+        while self.waiting:
+            self._end(self.waiting.popleft(), Status.FAILED, Reason.REPLAY_RUNTIME, reason)
+
+    def _end(self, number: int, status: Status, category: Reason, reason: str) -> None:
+        config = self.tasks[number].config
+        self.outcomes[number] = Outcome(status, config, category=category, reason=reason)
+
+
 class WorkerPool:
     """Evaluates in spawned processes that live as long as the pool.
 
-    A task's deadline starts when a worker takes it, so queued tasks are not charged. Passing it kills only
-    that worker, which is replaced; the same holds for a worker that dies. Siblings go on.
+    A task's deadline starts when a worker takes it, so queued tasks are not charged. Passing it ends only
+    that worker, which is replaced; the same holds for a worker that dies. Siblings go on, and the task is
+    tried a second time before it counts as timed out or failed. When workers keep dying before they are
+    ready, the waiting tasks of that run fail and the next run tries to start workers anew.
 
     Raises:
-        EvaluatorPoolError: from `run`, when no worker can be started or the state cannot be sent to one.
+        EvaluatorPoolError: from `run`, when no worker ever became ready.
     """
 
     def __init__(self, context: EvaluationContext, *, workers: int, max_eval_seconds: float | None) -> None:
+        self._context = context
+        self._size = workers
         self._deadline_s = max_eval_seconds
-        spawn = multiprocessing.get_context("spawn")
-        self._pool = ProcessPool(
-            max_workers=workers, initializer=_start_worker, initargs=(context,), context=spawn
-        )
+        self._workers: list[Worker] = []
+        self._ever_ready = False
+        self._failed_starts = 0
+        self._last_failure = ""
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
-        """Queue every task, then yield the outcomes in task order."""
-        futures = [self._submit(task) for task in tasks]
-        for task, future in zip(tasks, futures, strict=True):
-            yield self._collect(task, future)
+        """Keep the workers busy with the tasks; yield the outcomes in task order."""
+        batch = _Batch(tasks)
+        self._failed_starts = 0
+        try:
+            for number in range(len(tasks)):
+                while number not in batch.outcomes:
+                    self._advance(batch)
+                yield batch.outcomes.pop(number)
+        finally:
+            self._stop([worker for worker in self._workers if worker.task is not None])
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._pool.stop()  # type: ignore[no-untyped-call]
-        self._pool.join()
+        with interrupts_held():
+            self._stop(list(self._workers))
 
-    def _submit(self, task: Prepared) -> ProcessFuture[Outcome]:
+    def _advance(self, batch: _Batch) -> None:
+        """Start what can be started, then wait for the next event of any worker."""
+        self._refill(batch)
+        if not self._workers:
+            batch.fail_waiting(f"replay failed: no worker process could be started ({self._last_failure})")
+            return
+        self._dispatch(batch)
+        connection.wait([handle for worker in self._workers for handle in worker.handles], self._patience_s())
+        for worker in list(self._workers):
+            self._listen(worker, batch)
+
+    def _refill(self, batch: _Batch) -> None:
+        busy = sum(worker.task is not None for worker in self._workers)
+        wanted = min(self._size, len(batch.waiting) + busy)
+        while len(self._workers) < wanted and self._failed_starts < _MAX_FAILED_STARTS:
+            self._start()
+
+    def _start(self) -> None:
         try:
-            with _interrupts_held():
-                return self._pool.schedule(_measure_in_worker, args=(task,), timeout=self._deadline_s)
-        except (RuntimeError, OSError, *_UNPICKLABLE) as error:
+            with interrupts_held():
+                self._workers.append(Worker(self._context))
+        except OSError as error:
+            self._count_failed_start(str(error), hopeless=False)
+        except Exception as error:  # whatever the parts of a context raise when they are pickled
             raise EvaluatorPoolError(f"{_POOL_HINT} ({error})") from error
 
-    def _collect(self, task: Prepared, future: ProcessFuture[Outcome]) -> Outcome:
-        try:
-            return future.result()
-        except TimeoutError:
+    def _dispatch(self, batch: _Batch) -> None:
+        for worker in self._workers:
+            while worker.ready and worker.task is None and batch.waiting:
+                number = batch.waiting.popleft()
+                try:
+                    worker.give(batch.tasks[number], number, time.monotonic())
+                except Exception as error:  # not picklable: this candidate's own fault
+                    worker.task = None
+                    batch.outcomes[number] = unsendable(batch.tasks[number], error)
+
+    def _patience_s(self) -> float | None:
+        """Tell how long to wait for news: until the first deadline, or as long as it takes."""
+        if self._deadline_s is None:
+            return None
+        started = [worker.started_s for worker in self._workers if worker.task is not None]
+        if not started:
+            return None
+        return max(0.0, min(started) + self._deadline_s - time.monotonic())
+
+    def _listen(self, worker: Worker, batch: _Batch) -> None:
+        message = worker.receive()
+        if isinstance(message, Outcome):
+            if worker.task is not None:
+                batch.outcomes[worker.task] = message
+            worker.task = None
+        elif message is Signal.READY:
+            worker.ready = self._ever_ready = True
+            self._failed_starts = 0
+        elif message is Signal.DEAD:
+            self._bury(worker, batch)
+        else:
+            self._check_deadline(worker, batch)
+
+    def _bury(self, worker: Worker, batch: _Batch) -> None:
+        self._stop([worker])
+        if not worker.ready:
+            self._count_failed_start(worker.ending, hopeless=not worker.was_killed)
+        elif worker.task is not None:
+            reason = f"replay failed: its worker process died ({worker.ending})"
+            batch.lose(worker.task, Status.FAILED, Reason.REPLAY_RUNTIME, reason)
+
+    def _check_deadline(self, worker: Worker, batch: _Batch) -> None:
+        if worker.task is None or self._deadline_s is None:
+            return
+        if time.monotonic() - worker.started_s >= self._deadline_s:
+            self._stop([worker])
             reason = f"exceed runtime: the replay took longer than {self._deadline_s:g} s"
-            return _lost(task, Status.TIMED_OUT, Reason.RUNTIME_TIMEOUT, reason)
-        except ProcessExpired as error:
-            reason = f"replay failed: its worker process died (exit code {error.exitcode})"
-            return _lost(task, Status.FAILED, Reason.REPLAY_RUNTIME, reason)
-        except (BrokenProcessPool, *_UNPICKLABLE) as error:
-            raise EvaluatorPoolError(f"{_POOL_HINT} ({error})") from error
+            batch.lose(worker.task, Status.TIMED_OUT, Reason.RUNTIME_TIMEOUT, reason)
+
+    def _count_failed_start(self, failure: str, *, hopeless: bool) -> None:
+        """Note a worker that never came up. `hopeless`: it ended by itself, so the next one will as well."""
+        self._failed_starts += 1
+        self._last_failure = failure
+        if not self._ever_ready and (hopeless or self._failed_starts >= _MAX_FAILED_STARTS):
+            raise EvaluatorPoolError(f"{_POOL_HINT} ({failure})")
+
+    def _stop(self, workers: list[Worker]) -> None:
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.stop()
+            self._workers.remove(worker)
 
 
 def open_pool(
@@ -138,38 +241,3 @@ def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _lost(task: Prepared, status: Status, category: Reason, reason: str) -> Outcome:
-    return Outcome(status, task.config, category=category, reason=reason, retryable=True)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Block Ctrl-C in this thread, so that threads and processes started meanwhile never receive it.
-
-    A terminal sends it to the whole process group; only the main process is to act on it.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-# The state of a worker process, sent once when it starts.
-_worker_context: EvaluationContext | None = None
-
-
-def _start_worker(context: EvaluationContext) -> None:
-    global _worker_context
-    _worker_context = context
-
-
-def _measure_in_worker(task: Prepared) -> Outcome:
-    if _worker_context is None:
-        raise EvaluatorPoolError("the worker was not initialised")
-    return measure(task, _worker_context)

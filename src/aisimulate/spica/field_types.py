@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
+from aisimulate.core.limits import MAX_LENGTH_TOKENS
+
 
 class SpicaModel(BaseModel):
     """Base of the Spica models: immutable, no unknown keys, no infinite or NaN numbers."""
@@ -14,7 +16,7 @@ class SpicaModel(BaseModel):
 
 
 def _refuse_boolean(value: object) -> object:
-    # YAML turns `yes` and `on` into true, which Python would silently count as 1.
+    # Python would silently count true as 1.
     if isinstance(value, bool):
         raise ValueError(f"must be a number, got the boolean {value}")
     return value
@@ -29,6 +31,12 @@ def _positive(value: float, info: ValidationInfo) -> float:
 def _not_negative(value: float, info: ValidationInfo) -> float:
     if value < 0:
         raise ValueError(f"{info.field_name} must not be negative, got {value}")
+    return value
+
+
+def _simulable(value: int, info: ValidationInfo) -> int:
+    if value > MAX_LENGTH_TOKENS:
+        raise ValueError(f"{info.field_name} must be at most {MAX_LENGTH_TOKENS} tokens, got {value}")
     return value
 
 
@@ -59,6 +67,7 @@ def _not_blank(value: str, info: ValidationInfo) -> str:
 Integer = Annotated[int, BeforeValidator(_refuse_boolean)]
 Number = Annotated[float, BeforeValidator(_refuse_boolean)]
 PositiveInt = Annotated[Integer, AfterValidator(_positive)]
+Length = Annotated[PositiveInt, AfterValidator(_simulable)]
 PositiveNumber = Annotated[Number, AfterValidator(_positive)]
 NaturalInt = Annotated[Integer, AfterValidator(_not_negative)]
 NaturalNumber = Annotated[Number, AfterValidator(_not_negative)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.spica.parallel_enum import ROLES
 from aisimulate.spica.planner import enables_scaling, throughput_intervals
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _OFFLOAD_FIELDS = (
     "offload_batch_size",
 )
 _PLANNER_FIELDS = ("planner_fpm_sampling", "planner_load_sensitivity", "min_endpoint", "startup_time")
+# Choices of its --block-size option, in tokens.
+_VLLM_BLOCK_SIZES = (1, 8, 16, 32, 64, 128, 256)
 _ROLE_FIELDS = (
     "max_num_batched_tokens",
     "max_num_seqs",
@@ -48,11 +51,26 @@ def inert_notes(given: SmartSearchConfig, effective: SmartSearchConfig) -> list[
         notes += _note((name for name in names if name in chosen), why)
     for why, names in _workload_rules(effective.workload):
         notes += _note((name for name in names if name in given.workload.model_fields_set), why)
+    notes += _block_size_notes(space)
     if "disagg" in space.deployment_mode and space.decode_enable_prefix_caching:
         notes.append(
             "decode_enable_prefix_caching: true is used, although decode workers usually run without"
         )
     return notes
+
+
+def _block_size_notes(space: SearchSpace) -> list[str]:
+    """Tell of sizes that can be simulated, but not set on a real server."""
+    if "vllm" not in space.backend:
+        return []
+    legal = ", ".join(map(str, _VLLM_BLOCK_SIZES))
+    roles = [role for mode in space.deployment_mode for role in ROLES[mode]]
+    sizes = {f"{role}_block_size": getattr(space, f"{role}_block_size") for role in roles}
+    return [
+        f"{name}: {size} is simulated as it is, but vllm itself takes {legal}"
+        for name, size in sizes.items()
+        if size not in _VLLM_BLOCK_SIZES
+    ]
 
 
 def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:

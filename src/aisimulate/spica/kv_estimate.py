@@ -62,13 +62,27 @@ def resolve_backend_version(hardware_sku: str, backend: str, requested: str | No
 
 
 def shape_engine_key(
-    shape: ParallelShape, *, model_name: str, hardware_sku: str, backend: str, backend_version: str
+    shape: ParallelShape,
+    *,
+    model_name: str,
+    hardware_sku: str,
+    backend: str,
+    backend_version: str,
+    allow_model_download: bool = False,
 ) -> EngineKey:
     """Identify the engine that serves a model in one shape."""
     # A shape without expert parallelism (every dense one) leaves the expert sizes unsaid.
     experts = {"moe_tp": shape.moe_tp, "moe_ep": shape.moe_ep} if shape.moe_tp * shape.moe_ep > 1 else {}
     sizes = {"tp": shape.tp, "pp": shape.pp, "attention_dp": shape.dp}
-    return engine_key(model_name, hardware_sku, backend, backend_version, **sizes, **experts)
+    return engine_key(
+        model_name,
+        hardware_sku,
+        backend,
+        backend_version,
+        allow_download=allow_model_download,
+        **sizes,
+        **experts,
+    )
 
 
 def estimate_kv_tokens(
@@ -82,6 +96,7 @@ def estimate_kv_tokens(
     max_batch_size: int = DEFAULT_MAX_BATCH_SIZE,
     memory_fraction: float = DEFAULT_MEMORY_FRACTION,
     nextn: int = 0,
+    allow_model_download: bool = False,
 ) -> int | None:
     """Estimate how many tokens the KV cache of one rank holds.
 
@@ -95,6 +110,7 @@ def estimate_kv_tokens(
         hardware_sku=hardware_sku,
         backend=backend,
         backend_version=backend_version,
+        allow_model_download=allow_model_download,
     )
     try:
         return _kv_tokens(key, max_num_tokens, memory_fraction)
@@ -123,12 +139,15 @@ def feasible_shape_tokens(
     max_batch_size: int = DEFAULT_MAX_BATCH_SIZE,
     memory_fraction: float = DEFAULT_MEMORY_FRACTION,
     nextn: int = 0,
+    allow_model_download: bool = False,
     role: str = "agg",
+    length_hint: str = "",
     on_drop: Callable[[DroppedShape], None] | None = None,
 ) -> dict[ParallelShape, int]:
     """Estimate each distinct shape once and keep those that hold more than `max_seq_len` tokens.
 
-    Returns KV tokens per rank, in order; `on_drop` gets the others. Raises InputError, NoPerfDatabase.
+    Returns KV tokens per rank, in order; `on_drop` gets the others, `length_hint` added where the length is
+    to blame. Raises InputError, NoPerfDatabase.
     """
     if max_seq_len is None:
         raise InputError("max_seq_len is required: set context_length, the model states no maximum")
@@ -141,6 +160,7 @@ def feasible_shape_tokens(
         "max_batch_size": max_batch_size,
         "memory_fraction": memory_fraction,
         "nextn": nextn,
+        "allow_model_download": allow_model_download,
     }
     kept: dict[ParallelShape, int] = {}
     for shape in dict.fromkeys(shapes):
@@ -148,18 +168,18 @@ def feasible_shape_tokens(
         if tokens is not None and tokens > max_seq_len:
             kept[shape] = tokens
         elif on_drop:
-            category, reason = _why_dropped(shape, tokens, max_seq_len, asked)
+            category, reason = _why_dropped(shape, tokens, f"{max_seq_len} tokens{length_hint}", asked)
             on_drop(DroppedShape(shape, role, category, reason))
     return kept
 
 
 def _why_dropped(
-    shape: ParallelShape, tokens: int | None, max_seq_len: int, asked: dict[str, Any]
+    shape: ParallelShape, tokens: int | None, length: str, asked: dict[str, Any]
 ) -> tuple[Reason, str]:
     """Give category and text; a shape without an estimate is asked again, for its error."""
     if tokens is not None:
-        return Reason.KV_CAPACITY, f"KV capacity of a rank does not exceed {max_seq_len} tokens"
-    names = ("model_name", "hardware_sku", "backend", "backend_version")
+        return Reason.KV_CAPACITY, f"KV capacity of a rank does not exceed {length}"
+    names = ("model_name", "hardware_sku", "backend", "backend_version", "allow_model_download")
     key = shape_engine_key(shape, **{name: asked[name] for name in names})
     try:
         _kv_tokens(key, asked["max_num_tokens"], asked["memory_fraction"])

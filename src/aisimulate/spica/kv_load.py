@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import AISimulateError
 from aisimulate.spica.kv_estimate import estimate_kv_tokens, estimator_missing_reason
-from aisimulate.spica.model_hw import max_sequence_tokens
+from aisimulate.spica.model_hw import length_hint, max_sequence_tokens
 from aisimulate.spica.parallel_enum import role_pools
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def _rank_tokens(
         max_batch_size=sample[f"{role}_max_num_seqs"],
         memory_fraction=sample[f"{role}_gpu_memory_utilization"],
         nextn=sample.get("aic_nextn") or 0,
+        allow_model_download=bool(sample.get("allow_model_download")),
     )
     if tokens is None:
         raise InfeasibleKVCapacity(f"the {role} role has no memory left for KV cache")
@@ -118,14 +119,20 @@ def check_kv_capacity(
     """
     if estimator_missing_reason():
         return
-    longest = max_sequence_tokens(sample["model_name"], sample["context_length"])
+    length, downloads = sample["context_length"], bool(sample.get("allow_model_download"))
+    longest = max_sequence_tokens(sample["model_name"], length, downloads)
     for role, pool in role_pools(parallel_config).items():
         tokens = _rank_tokens(sample, role, pool, backend_version)
         if tokens <= longest:
             raise InfeasibleKVCapacity(
-                f"a {role} rank's {tokens} KV tokens cannot hold a sequence of {longest} tokens"
+                f"{_a_rank(role)}'s {tokens} KV tokens cannot hold a sequence of {longest} tokens"
+                f"{length_hint(length)}"
             )
         _check_request(role, _whole_blocks(tokens, sample[f"{role}_block_size"]), workload)
+
+
+def _a_rank(role: str) -> str:
+    return f"{'an' if role == 'agg' else 'a'} {role} rank"
 
 
 def _check_request(role: str, usable_tokens: int, workload: Workload) -> None:
@@ -135,6 +142,6 @@ def _check_request(role: str, usable_tokens: int, workload: Workload) -> None:
     if usable_tokens < needed_tokens:
         what = "prompt" if role == "prefill" else "request"
         raise InfeasibleKVCapacity(
-            f"a {role} rank's {usable_tokens} KV tokens in whole blocks cannot hold one {what} of "
+            f"{_a_rank(role)}'s {usable_tokens} KV tokens in whole blocks cannot hold one {what} of "
             f"{needed_tokens} tokens"
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.errors import InputError
+from aisimulate.core.shown import show_python
 from aisimulate.workload.jsonl import parse_line, text_lines
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _window(arrivals: Sequence[Arrival]) -> Window:
 
 def _arrival(path: Path, line: int, row: object) -> Arrival | None:
     if not isinstance(row, dict):
-        raise InputError(f"{path}:{line}: a trace row must be an object, got {row!r}")
+        raise InputError(f"{path}:{line}: a trace row must be an object, got {show_python(row)}")
     timestamp_ms = row.get("timestamp", row.get("created_time"))
     if timestamp_ms is None:
         return None
@@ -89,5 +90,5 @@ def _number(path: Path, line: int, value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     raise InputError(
-        f"{path}:{line}: timestamp, input_length and output_length must be numbers, got {value!r}"
+        f"{path}:{line}: timestamp, input_length and output_length must be numbers, got {show_python(value)}"
     )

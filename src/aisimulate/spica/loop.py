@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from aisimulate.spica.dedupe import OutcomeCache, point_key
+from aisimulate.spica.dedupe import point_key
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, prepare, told_metrics
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.parallel_enum import describe_config
+from aisimulate.spica.samplers.base import Suggestion
+from aisimulate.spica.samplers.checked import CheckedSampler, ForeignChoice, own_choices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate
     from aisimulate.spica.executor import EvaluationPool
     from aisimulate.spica.observer import Observer
-    from aisimulate.spica.samplers.base import BranchSampler, Suggestion
+    from aisimulate.spica.samplers.base import BranchSampler
     from aisimulate.spica.search_space import BranchSpace
     from aisimulate.spica.summary import Progress
 
@@ -57,10 +59,13 @@ class Budget:
 
 @dataclass(slots=True)
 class SearchState:
-    """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order."""
+    """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order.
+
+    `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again.
+    """
 
     progress: Progress
-    cache: OutcomeCache = field(default_factory=OutcomeCache)
+    cache: dict[str, Outcome] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     rounds: int = 0
 
@@ -72,23 +77,31 @@ class SearchState:
 
 @dataclass(slots=True)
 class BranchReport:
-    """How the search of one branch went. `finite_size` is None for a continuous space."""
+    """How the search of one branch went. `finite_size` is None for a continuous space.
+
+    `attempts` counts every suggestion, `tried_points` the distinct ones that were settled.
+    """
 
     deployment_mode: str
     finite_size: int | None
     rounds: int = 0
     attempts: int = 0
+    tried_points: int = 0
     feasible: int = 0
     stop: Stop = Stop.INTERRUPTED
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One suggestion on its way: its key, and either its outcome or what is left to measure."""
+    """One suggestion on its way: its key, and either its outcome or what is left to measure.
+
+    `point` is the key of its point in the branch's space, None when it lies outside.
+    """
 
     suggestion: Suggestion
     key: str
     work: Prepared | Outcome
+    point: str | None = None
 
 
 class BranchSearch:
@@ -107,13 +120,15 @@ class BranchSearch:
     ) -> None:
         self.report = BranchReport(branch.deployment_mode, finite_size(branch))
         self._branch = branch
-        self._sampler = sampler
+        self._sampler = CheckedSampler(sampler)
         self._budget = budget
         self._pool = pool
         self._context = context
         self._state = state
         self._observer = observer
         self._keys: set[str] = set()
+        self._points: set[str] = set()
+        self._noted: set[str] = set()
 
     def run(self, on_round: OnRound | None) -> None:
         """Run rounds until the budget is spent, the space is exhausted or the sampler stalls."""
@@ -131,7 +146,7 @@ class BranchSearch:
         unique = attempts = 0
         while unique < self._budget.per_round and attempts < self._budget.max_attempts:
             wanted = min(self._budget.per_round - unique, self._budget.max_attempts - attempts)
-            suggestions = self._sampler.suggest(wanted)
+            suggestions = self._ask(wanted)
             if not suggestions:
                 return attempts, Stop.EXHAUSTED
             attempts += len(suggestions)
@@ -141,6 +156,12 @@ class BranchSearch:
             if len(self._keys) == known and self._all_seen():
                 return attempts, Stop.EXHAUSTED
         return attempts, None if unique == self._budget.per_round else Stop.STALLED
+
+    def _ask(self, wanted: int) -> list[Suggestion]:
+        suggestions = self._sampler.suggest(wanted)
+        if self._sampler.gave_too_many:
+            self._note_once("the sampler gave more suggestions than asked for; those are ignored")
+        return suggestions
 
     def _all_seen(self) -> bool:
         size = self.report.finite_size
@@ -159,12 +180,24 @@ class BranchSearch:
         return sum(self._finish(step, measured, results) for step in steps)
 
     def _step(self, suggestion: Suggestion) -> _Step:
-        refusal = self._unsupported(suggestion)
-        if refusal is not None:
-            return _Step(suggestion, point_key(suggestion), refusal)
-        work = prepare(suggestion, self._context)
-        key = work.key if isinstance(work, Prepared) else point_key(suggestion)
-        return _Step(suggestion, key, work)
+        asked = self._admit(suggestion)
+        if isinstance(asked, Outcome):
+            return _Step(suggestion, point_key(suggestion), asked)
+        work, point = prepare(asked, self._context), point_key(asked)
+        if isinstance(work, Outcome):
+            return _Step(suggestion, point, work, point)
+        if work.unchecked is not None:
+            self._note_once("the KV capacity of candidates could not be checked", work.unchecked)
+        return _Step(suggestion, work.key, work, point)
+
+    def _admit(self, suggestion: Suggestion) -> Suggestion | Outcome:
+        """Put a suggestion in the branch's own values, or refuse it."""
+        try:
+            asked = Suggestion(own_choices(suggestion, self._branch), suggestion.parallel_config)
+        except ForeignChoice as error:
+            reason = f"suggestion outside the search space: {error}"
+            return Outcome(Status.FAILED, {}, category=Reason.RUNNER_CONTRACT, reason=reason)
+        return self._unsupported(asked) or asked
 
     def _unsupported(self, suggestion: Suggestion) -> Outcome | None:
         backend = suggestion.selection.get("backend")
@@ -172,9 +205,9 @@ class BranchSearch:
         if backend is None or backend in self._branch.supported_backends.get(config, ()):
             return None
         reason = f"backend {backend!r} does not support {describe_config(config)}"
-        return Outcome(
-            Status.UNSUPPORTED, dict(suggestion.selection), category=Reason.BACKEND_TOPOLOGY, reason=reason
-        )
+        known = {"deployment_mode", *self._branch.knob_choices, *self._branch.float_ranges}
+        selected = {name: value for name, value in suggestion.selection.items() if name in known}
+        return Outcome(Status.UNSUPPORTED, selected, category=Reason.BACKEND_TOPOLOGY, reason=reason)
 
     def _finish(self, step: _Step, measured: dict[str, Outcome], results: Iterator[Outcome]) -> bool:
         """Settle one suggestion; tell whether it is a new feasible measurement.
@@ -183,19 +216,23 @@ class BranchSearch:
         """
         earlier = measured.get(step.key) or self._state.cache.get(step.key)
         if earlier is not None and earlier.status is not Status.UNSUPPORTED:
-            self._tell(step.suggestion, earlier, cached=True)
+            self._tell(step, earlier, cached=True)
             return False
         outcome = step.work if isinstance(step.work, Outcome) else next(results)
         measured[step.key] = outcome
-        self._keys.add(step.key)
-        self._state.cache.store(step.key, outcome)
+        if step.point is not None:
+            self._keys.add(step.key)
+        self._state.cache[step.key] = outcome
         self._state.outcomes.append(outcome)
-        self._tell(step.suggestion, outcome, cached=False)
+        self._tell(step, outcome, cached=False)
         return outcome.candidate is not None
 
-    def _tell(self, suggestion: Suggestion, outcome: Outcome, *, cached: bool) -> None:
-        progress = self._state.progress
+    def _tell(self, step: _Step, outcome: Outcome, *, cached: bool) -> None:
+        progress, suggestion = self._state.progress, step.suggestion
         progress.add(outcome, cached=cached)
+        if step.point is not None:
+            self._points.add(step.point)
+        self.report.tried_points = len(self._points)
         if outcome.candidate is None:
             self._sampler.observe_infeasible(suggestion, outcome.reason)
         else:
@@ -221,3 +258,10 @@ class BranchSearch:
                 f"fewer than {self._budget.per_round} new feasible candidates"
             )
         self._observer.note(f"smart-sweep {mode}: {text}")
+
+    def _note_once(self, text: str, detail: str = "") -> None:
+        """Tell the user something once per branch, with the detail of its first time."""
+        if text not in self._noted:
+            self._noted.add(text)
+            mode = self._branch.deployment_mode
+            self._observer.note(f"smart-sweep {mode}: {text}{': ' if detail else ''}{detail}")

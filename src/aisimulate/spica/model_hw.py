@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.shown import show
 from aisimulate.spica.dropped_shapes import DroppedShape, summarise_drops
 from aisimulate.spica.kv_estimate import (
     DEFAULT_MAX_BATCH_SIZE,
@@ -25,6 +26,7 @@ from aisimulate.spica.parallel_enum import (
     role_pools,
 )
 from aisimulate.spica.timing_probe import timed_shapes
+from aisimulate.timing.aic.errors import ModelNotAvailable
 from aisimulate.timing.aic.names import model_facts
 from aisimulate.timing.aic.system import known_systems, system_facts
 from aisimulate.timing.aic.weights import weight_bytes
@@ -32,10 +34,15 @@ from aisimulate.timing.aic.weights import weight_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from aisimulate.spica.config_space import SearchSpace
     from aisimulate.spica.parallel_enum import ParallelConfig, ParallelShape
+    from aisimulate.timing.aic.names import ModelFacts
 
 # A large-scale expert-parallel deployment is called for when the weights fill half a node.
 _WIDE_EP_NODE_SHARE = 2
+
+SINGLE_GPU_MOE_HINT = "one-GPU workers are not tried; set search_space.include_single_gpu_moe: true"
+"""Said of a mixture of experts wherever its one-GPU worker is missed."""
 
 
 class NoViableParallelConfig(InputError):
@@ -71,16 +78,27 @@ def check_hardware_sku(hardware_sku: str) -> None:
     known = known_systems()
     if hardware_sku not in known:
         raise InputError(
-            f"search_space.hardware_sku: unknown hardware_sku {hardware_sku!r}; known: {', '.join(known)}"
+            f"search_space.hardware_sku: unknown hardware_sku {show(hardware_sku)}; known: {', '.join(known)}"
             f"{nearest(hardware_sku, known)}"
         )
 
 
-def resolve_model_hardware(model_name: str, hardware_sku: str, backend: str = "vllm") -> ModelHardware:
+def search_model_facts(model_name: str, allow_model_download: bool = False) -> ModelFacts:
+    """Read the configuration of the model of a search. Raises InputError naming search_space.model_name."""
+    try:
+        return model_facts(model_name, allow_model_download)
+    except ModelNotAvailable as error:
+        problem = error.problem.replace("allow_model_download", "search_space.allow_model_download")
+        raise ModelNotAvailable(problem, "search_space.model_name") from None
+
+
+def resolve_model_hardware(
+    model_name: str, hardware_sku: str, backend: str = "vllm", allow_model_download: bool = False
+) -> ModelHardware:
     """Look up a model and a SKU. Raises InputError for an unknown SKU, model or backend."""
     check_hardware_sku(hardware_sku)
-    model, system = model_facts(model_name), system_facts(hardware_sku)
-    weights = weight_bytes(model_name, backend)
+    model, system = search_model_facts(model_name, allow_model_download), system_facts(hardware_sku)
+    weights = weight_bytes(model_name, backend, allow_model_download)
     node_bytes = system.gpus_per_node * system.capacity_bytes
     return ModelHardware(
         model_name=model_name,
@@ -96,9 +114,36 @@ def resolve_model_hardware(model_name: str, hardware_sku: str, backend: str = "v
     )
 
 
-def max_sequence_tokens(model_name: str, context_length: int | None) -> int:
+def single_gpu_notes(space: SearchSpace) -> list[str]:
+    """Note what `include_single_gpu_moe` leaves out although the weights would fit, or that it cannot act."""
+    names = (space.model_name, space.hardware_sku, space.backend[0], space.allow_model_download)
+    try:
+        hardware = resolve_model_hardware(*names)
+    except (ValueError, RuntimeError):
+        # Enumeration asks the same and tells the user; an injected space needs no answer.
+        return []
+    if space.include_single_gpu_moe:
+        idle = f"include_single_gpu_moe: no effect on {space.model_name}, which has no experts"
+        return [] if hardware.is_moe else [idle]
+    if not hardware.is_moe or hardware.weight_bytes >= hardware.vram_per_gpu or space.parallel_configs:
+        return []
+    return [f"{space.model_name} is a mixture of experts: {SINGLE_GPU_MOE_HINT}"]
+
+
+def max_sequence_tokens(
+    model_name: str, context_length: int | None, allow_model_download: bool = False
+) -> int:
     """Give the longest sequence to provide for: `context_length`, or the model's maximum."""
-    return model_facts(model_name).context_tokens if context_length is None else context_length
+    if context_length is not None:
+        return context_length
+    return search_model_facts(model_name, allow_model_download).context_tokens
+
+
+def length_hint(context_length: int | None) -> str:
+    """Say in parentheses what to do about a sequence length that nobody asked for."""
+    if context_length is not None:
+        return ""
+    return " (the model's maximum; set search_space.context_length if you serve shorter sequences)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +157,8 @@ class _Request:
     max_seq_len: int
     max_batch_size: int
     role_knobs: Mapping[str, RoleKnobs]
+    length_hint: str = ""
+    allow_model_download: bool = False
 
     @property
     def subject(self) -> str:
@@ -119,7 +166,7 @@ class _Request:
         hw = self.hardware
         return (
             f"{hw.model_name} on {hw.hardware_sku} with {hw.backend} in {self.deployment_mode} mode "
-            f"within {self.gpu_budget} GPUs"
+            f"within {gpus(self.gpu_budget)}"
         )
 
     @property
@@ -131,6 +178,7 @@ class _Request:
             "hardware_sku": hw.hardware_sku,
             "backend": hw.backend,
             "backend_version": self.backend_version,
+            "allow_model_download": self.allow_model_download,
         }
 
 
@@ -175,6 +223,7 @@ def _kv_feasible(
             max_batch_size=request.max_batch_size,
             memory_fraction=knobs.memory_fraction,
             role=role,
+            length_hint=request.length_hint,
             on_drop=on_drop,
         )
         return list(tokens)
@@ -205,6 +254,7 @@ def parallel_configs_for(
     memory_fraction: float = DEFAULT_MEMORY_FRACTION,
     role_knobs: Mapping[str, RoleKnobs] | None = None,
     include_single_gpu_moe: bool = False,
+    allow_model_download: bool = False,
     on_drop: Callable[[DroppedShape], None] | None = None,
 ) -> list[ParallelConfig]:
     """List the configs that fit the budget, hold a sequence in every rank's KV and can be timed.
@@ -215,17 +265,21 @@ def parallel_configs_for(
     when the SKU has no data for the backend, InputError for an unknown SKU, model, backend or mode.
     """
     roles = _roles_of(deployment_mode)
-    hardware = resolve_model_hardware(model_name, hardware_sku, backend)
+    hardware = resolve_model_hardware(model_name, hardware_sku, backend, allow_model_download)
     request = _Request(
         hardware=hardware,
         deployment_mode=deployment_mode,
         gpu_budget=gpu_budget,
         backend_version=resolve_backend_version(hardware_sku, backend),
-        max_seq_len=max_sequence_tokens(model_name, max_seq_len),
+        max_seq_len=hardware.max_context if max_seq_len is None else max_seq_len,
         max_batch_size=max_batch_size,
         role_knobs=role_knobs or dict.fromkeys(roles, RoleKnobs(max_num_tokens, memory_fraction)),
+        length_hint=length_hint(max_seq_len),
+        allow_model_download=allow_model_download,
     )
     pool = _enumerate(hardware, deployment_mode, gpu_budget, min_gpu_budget, include_single_gpu_moe)
+    if not pool:
+        raise _nothing_fits(request, min_gpu_budget)
     configs, drops = _viable(pool, request)
     if on_drop:
         for drop in drops:
@@ -258,16 +312,31 @@ def _enumerate(
     return list(enumerate_parallel_configs(**options))
 
 
+def _nothing_fits(request: _Request, min_gpu_budget: int | None) -> NoViableParallelConfig:
+    """Say why no number of workers of any size is within the budget."""
+    hardware, mode, budget = request.hardware, request.deployment_mode, request.gpu_budget
+    if hardware.is_moe and _enumerate(hardware, mode, budget, min_gpu_budget, True):
+        why = f"{hardware.model_name} is a mixture of experts, and {SINGLE_GPU_MOE_HINT}"
+    elif mode == "disagg" and budget < 2:
+        why = "a prefill and a decode worker need one each"
+    else:
+        why = f"no number of workers fills at least {gpus(min_gpu_budget or 1)}"
+    return NoViableParallelConfig(f"no parallel config for {request.subject}: no worker fits, because {why}")
+
+
+def gpus(number: int) -> str:
+    """Count GPUs in words of a message."""
+    return f"{number} GPU{'s' * (number != 1)}"
+
+
 def _viable(pool: list[ParallelConfig], request: _Request) -> tuple[list[ParallelConfig], list[DroppedShape]]:
     """Filter a pool, raising with every reason when nothing is left."""
-    if not pool:
-        raise NoViableParallelConfig(f"no parallel config for {request.subject}: no worker fits")
     drops: list[DroppedShape] = []
     feasible = _kv_feasible(pool, request, drops.append)
     if not feasible:
         raise NoViableParallelConfig(
             f"no viable parallel config for {request.subject}: by the KV-cache estimate nothing holds more "
-            f"than {request.max_seq_len} tokens ({'; '.join(summarise_drops(drops))})"
+            f"than {request.max_seq_len} tokens{request.length_hint} ({'; '.join(summarise_drops(drops))})"
         )
     timed = _timed(feasible, request, drops.append)
     if not timed:

@@ -6,8 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.core.shown import cut, visible
+
 if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate
+
+
+REASON_LENGTH = 300
 
 
 class Status(StrEnum):
@@ -46,8 +51,8 @@ class Outcome:
     """The result of one attempt; picklable.
 
     `config` is the unrolled sample as far as it was built. `candidate` is set iff the status is feasible,
-    `category` and `reason` (one line) iff it is not. `seconds` is real time and never part of a result
-    file. A `retryable` outcome (time cap, dead worker) may differ next time, so it is repeated once.
+    `category` and `reason` iff it is not. A reason may quote foreign code, so it is made one printable line
+    of at most `REASON_LENGTH` characters. `seconds` is real time and never part of a result file.
     """
 
     status: Status
@@ -56,7 +61,9 @@ class Outcome:
     category: Reason | None = None
     reason: str = ""
     seconds: float = field(default=0.0, compare=False)
-    retryable: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", cut(visible(self.reason), REASON_LENGTH))
 
     @property
     def used_gpus(self) -> int | None:

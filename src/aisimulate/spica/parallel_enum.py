@@ -5,10 +5,12 @@ Pure combinatorics: no model data, no performance data (spec 05 sections 4.1 and
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.limits import MAX_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,7 +203,7 @@ def enumerate_disagg_configs(
     """List every prefill x decode pair whose sum is within min_gpu_budget..gpu_budget GPUs.
 
     The roles are independent of each other; order is prefill-major, each role in the order of
-    `enumerate_parallel_configs` (spec 05 section 4.2).
+    `enumerate_parallel_configs` (spec 05 section 4.2). Raises InputError when there would be too many.
     """
     roles = enumerate_parallel_configs(
         is_moe=is_moe,
@@ -216,9 +218,21 @@ def enumerate_disagg_configs(
     )
     floor_gpus = min_gpu_budget or 1
     sized = [(role, role.total_gpus) for role in roles]
+    _check_pairs([gpus for _, gpus in sized], gpu_budget)
     return [
         DisaggParallelConfig(prefill, decode)
         for prefill, prefill_gpus in sized
         for decode, decode_gpus in sized
         if floor_gpus <= prefill_gpus + decode_gpus <= gpu_budget
     ]
+
+
+def _check_pairs(role_gpus: list[int], gpu_budget: int) -> None:
+    """Refuse a budget before its pairs are listed: they grow with its square."""
+    ordered = sorted(role_gpus)
+    pairs = sum(bisect_right(ordered, gpu_budget - gpus) for gpus in ordered)
+    if pairs > MAX_PAIRS:
+        raise InputError(
+            f"search_space.gpu_budget: {gpu_budget} GPUs allow {pairs} pairs of a prefill and a decode pool, "
+            f"more than {MAX_PAIRS}; search a smaller budget, or deployment_mode [agg] only"
+        )

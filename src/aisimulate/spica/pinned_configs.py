@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.spica.parallel_enum import (
-    DisaggParallelConfig,
-    ParallelShape,
-    ReplicaParallelConfig,
-    role_pools,
-)
+from aisimulate.spica.parallel_enum import DisaggParallelConfig, ParallelShape, ReplicaParallelConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,13 +32,3 @@ def pinned_configs(entries: Iterable[Mapping[str, Any]], deployment_mode: str) -
         else:
             configs.append(_pool(entry))
     return list(dict.fromkeys(configs))
-
-
-def width_problem(config: ParallelConfig) -> str:
-    """Say in parentheses why a config's widths can match no MoE model, or return an empty text."""
-    for pool in role_pools(config).values():
-        shape = pool.shape
-        attention, experts = shape.tp * shape.dp, shape.moe_tp * shape.moe_ep
-        if experts not in (1, attention):
-            return f" (tp x attention_dp = {attention}, but moe_tp x moe_ep = {experts})"
-    return ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.loop import Budget
+from aisimulate.spica.model_hw import single_gpu_notes
 from aisimulate.spica.policy import effective_config
 from aisimulate.spica.samplers.grid import refuse_ranges
 from aisimulate.spica.search_space import enumerate_branches
@@ -77,7 +78,8 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
     trace = read_trace_facts(filtered)
     branches, branch_notes = _enumerate(filtered)
     policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
-    notes = [*notes, *trace.notes, *branch_notes, *_coverage_notes(filtered, branches, policies)]
+    notes = [*notes, *trace.notes, *single_gpu_notes(filtered.search_space), *branch_notes]
+    notes += _coverage_notes(filtered, branches, policies)
     return SearchPlan(filtered, branches, policies, notes, trace.model_context_tokens, trace.digest)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from aisimulate.core.console import say
 from aisimulate.spica.summary import headline_target
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 def progress_observer() -> Observer:
     """Choose the observer for this process's stderr."""
-    return BarObserver() if sys.stderr.isatty() else LineObserver()
+    return BarObserver() if sys.stderr is not None and sys.stderr.isatty() else LineObserver()
 
 
 class LineObserver:
@@ -40,7 +43,9 @@ class LineObserver:
 
     def round_ended(self, number: int, progress: Progress) -> None:
         """Say where the search stands."""
-        self._write(f"smart-sweep {self._phase}: round {number}, {_standing(progress)}")
+        self._write(
+            f"smart-sweep {self._phase}: round {number}, {_counts_text(progress)}, {_best_text(progress)}"
+        )
 
     def note(self, text: str) -> None:
         """Pass the line on."""
@@ -55,22 +60,25 @@ class LineObserver:
         """Nothing to leave."""
 
     def _write(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
 
 class BarObserver:
-    """Draws a live bar: phase, measurements, counts and best so far."""
+    """Draws a live bar: best so far, counts, phase; as much of it as the terminal is wide."""
 
-    def __init__(self) -> None:
-        self._bar: Bar = _new_bar()
-        self._task: TaskID = self._bar.add_task("smart-sweep", total=None, standing="")
+    def __init__(self, console: Console | None = None) -> None:
+        """Draw on `console`, or on this process's stderr."""
+        self._bar: Bar = _new_bar(console)
+        self._task: TaskID = self._bar.add_task("smart-sweep", total=None, best="", counts="")
         self._phase = ""
-        self._bar.start()
+        with suppress(OSError):
+            self._bar.start()
 
     def phase(self, name: str, progress: Progress) -> None:
         """Show what starts."""
         self._phase = name
         self._bar.update(self._task, description=f"smart-sweep {name}", total=progress.total or None)
+        self._show_standing(progress)
 
     def suggested(self, count: int) -> None:
         """Show that the sampler is done and the replays run."""
@@ -79,7 +87,8 @@ class BarObserver:
     def settled(self, outcome: Outcome, *, cached: bool, progress: Progress) -> None:
         """Advance by one for a new feasible candidate; update the counts for any."""
         advance = 1 if outcome.candidate is not None and not cached else 0
-        self._bar.update(self._task, advance=advance, standing=_standing(progress))
+        self._bar.advance(self._task, advance)
+        self._show_standing(progress)
 
     def round_ended(self, number: int, progress: Progress) -> None:
         """Show that the sampler is at work again."""
@@ -91,32 +100,44 @@ class BarObserver:
 
     def done(self, lines: list[str]) -> None:
         """End the bar and write the lines below it."""
-        self._bar.stop()
+        self.close()
         for line in lines:
             self._write(line)
 
     def close(self) -> None:
         """Stop drawing."""
-        self._bar.stop()
+        with suppress(OSError):
+            self._bar.stop()
+
+    def _show_standing(self, progress: Progress) -> None:
+        self._bar.update(self._task, best=_best_text(progress), counts=_counts_text(progress))
 
     def _write(self, text: str) -> None:
-        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        with suppress(OSError):
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _standing(progress: Progress) -> str:
+def _best_text(progress: Progress) -> str:
+    return f"best {headline_target(progress.goal).value}={progress.best_text}"
+
+
+def _counts_text(progress: Progress) -> str:
     feasible = progress.tally.counts["feasible"]
-    best = f"best {headline_target(progress.goal).value}={progress.best_text}"
-    return f"{feasible}/{progress.total} feasible, {progress.tally.failed} failed, {best}"
+    return f"{feasible}/{progress.total} feasible, {progress.tally.failed} failed"
 
 
-def _new_bar() -> Bar:
+def _new_bar(console: Console | None) -> Bar:
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs rich
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
 
+    console = console or Console(stderr=True)
+    # (column, width from which it fits together with all before it): rich would cut each of them a little.
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[standing]}", markup=False),
-        TimeElapsedColumn(),
+        (TextColumn("{task.fields[best]}", markup=False), 0),
+        (TextColumn("{task.fields[counts]}", markup=False), 66),
+        (TimeElapsedColumn(), 75),
+        (TextColumn("{task.description}", markup=False), 110),
+        (BarColumn(bar_width=24), 135),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    shown = [column for column, width in columns if console.width >= width]
+    return Progress(*shown, console=console, transient=True)

@@ -41,6 +41,7 @@ _TIMING_KEYS = {
     "aic_moe_tp_size": "moe_tp_size",
     "aic_moe_ep_size": "moe_ep_size",
     "aic_nextn": "nextn",
+    "aic_allow_model_download": "allow_model_download",
 }
 
 _PLACED_ELSEWHERE = frozenset({"worker_type", "gpu_memory_utilization", "startup_time"})

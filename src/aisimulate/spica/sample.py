@@ -68,6 +68,8 @@ def unroll_sample(
     mode = selection["deployment_mode"]
     sample = {"deployment_mode": mode, "backend": selection["backend"]}
     sample |= {name: getattr(search_space, name) for name in _PINNED}
+    if search_space.allow_model_download:
+        sample["allow_model_download"] = True
     sample |= _parallel_fields(mode, parallel_config)
     sample |= _engine_fields(mode, search_space, selection)
     sample |= _router_fields(search_space, selection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.core.shown import show_python
 from aisimulate.spica.config import Candidate
 from aisimulate.spica.config_goal import OptimizationTarget
 
@@ -82,7 +83,8 @@ def make_candidate(
 ) -> Candidate:
     """Score one measured deployment; every numeric key of the report is kept as a metric (D15).
 
-    Raises ValueError when `target` is pareto and `pareto_objectives` is missing.
+    Raises ValueError when `target` is pareto and `pareto_objectives` is missing, and for a report whose
+    keys are not texts.
     """
     metrics = _numeric(report)
     objectives = None
@@ -134,6 +136,9 @@ def _target(target: OptimizationTarget | str) -> OptimizationTarget:
 
 
 def _numeric(report: Mapping[str, Any]) -> dict[str, float]:
+    unnamed = [key for key in report if not isinstance(key, str)]
+    if unnamed:
+        raise ValueError(f"the keys of a report must be texts, got {show_python(unnamed[0])}")
     return {
         key: float(value)
         for key, value in report.items()

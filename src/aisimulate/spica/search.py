@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
+from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
 from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState
@@ -19,18 +18,18 @@ from aisimulate.spica.observer import Observer, SilentObserver
 from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.sampler import make_branch_sampler
-from aisimulate.spica.samplers.base import BranchSampler
+from aisimulate.spica.samplers.base import SamplerContractError
+from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler
 from aisimulate.spica.score import pareto_front, rank
-from aisimulate.spica.summary import Progress, summary_lines
+from aisimulate.spica.summary import Coverage, Progress, summary_lines
 
 if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
     from aisimulate.spica.loop import OnRound
     from aisimulate.spica.outcome import Outcome
+    from aisimulate.spica.samplers.base import BranchSampler
     from aisimulate.spica.search_space import BranchSpace
-
-SamplerFactory = Callable[..., BranchSampler]
 
 
 @dataclass(slots=True)
@@ -67,6 +66,7 @@ def run_smart_search(
     Raises:
         ValueError: the configuration leaves nothing to search (`InputError` for a bad trace or SKU).
         EvaluatorPoolError: the worker processes cannot run.
+        SamplerContractError: a sampler broke its contract; it holds the candidates measured until then.
         KeyboardInterrupt: after all workers were stopped.
     """
     observer = progress_observer() if show_progress else SilentObserver()
@@ -113,9 +113,24 @@ def _search(
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round)
     except KeyboardInterrupt:
         result.interrupted = True
+    except SamplerContractError as error:
+        error.candidates = _merge(plan.config, state.candidates)
+        raise
     result.candidates = _merge(plan.config, state.candidates)
-    observer.done(summary_lines(progress, result.candidates))
+    coverage = _coverage(result)
+    observer.done(
+        summary_lines(progress, result.candidates, coverage=coverage, interrupted=result.interrupted)
+    )
     return result
+
+
+def _coverage(result: SearchResult) -> list[Coverage]:
+    """Count the points tried per branch, 0 for one that was not reached."""
+    tried = {report.deployment_mode: report.tried_points for report in result.branches}
+    return [
+        Coverage(branch.deployment_mode, tried.get(branch.deployment_mode, 0), finite_size(branch))
+        for branch in result.plan.branches
+    ]
 
 
 def _context(plan: SearchPlan, evaluator: Evaluator | None, observer: Observer) -> EvaluationContext:
@@ -170,15 +185,7 @@ def _make_sampler(factory: SamplerFactory, branch: BranchSpace, plan: SearchPlan
     # Unique per run: a sampler with persistent studies must never inherit an older run's.
     study_id = f"spica_{branch.deployment_mode}_{uuid.uuid4().hex[:8]}"
     extras = {"seed": plan.config.sweep.random_seed, "policy": plan.policies[branch.deployment_mode]}
-    return factory(branch, study_id=study_id, objectives=objectives, **_accepted(factory, extras))
-
-
-def _accepted(factory: SamplerFactory, extras: dict[str, Any]) -> dict[str, Any]:
-    """Keep the keyword arguments that a factory's signature takes."""
-    parameters = inspect.signature(factory).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return extras
-    return {name: value for name, value in extras.items() if name in parameters}
+    return build_sampler(factory, branch, study_id=study_id, objectives=objectives, extras=extras)
 
 
 def _merge(config: SmartSearchConfig, candidates: list[Candidate]) -> list[Candidate]:

@@ -10,9 +10,10 @@ from aisimulate.core.errors import InputError
 from aisimulate.spica.dropped_shapes import summarise_drops
 from aisimulate.spica.finite_space import PLANNER_DETAIL_KNOBS, ROUTER_WEIGHT_KNOBS, distinct_choices
 from aisimulate.spica.kv_estimate import NoPerfDatabase, RoleKnobs, estimator_missing_reason
-from aisimulate.spica.model_hw import NoTimingData, NoViableParallelConfig, parallel_configs_for
+from aisimulate.spica.model_hw import NoTimingData, NoViableParallelConfig, gpus, parallel_configs_for
 from aisimulate.spica.parallel_enum import ROLES, describe_config
-from aisimulate.spica.pinned_configs import pinned_configs, width_problem
+from aisimulate.spica.pin_problems import pin_problem
+from aisimulate.spica.pinned_configs import pinned_configs
 from aisimulate.spica.planner import enables_scaling
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from aisimulate.spica.parallel_enum import ParallelConfig
 
 _HOST_TIER_WEIGHTS = frozenset({"host_cache_hit_weight", "disk_cache_hit_weight"})
+
+_NO_PIN = "no pinned config is in its pool"
 
 # What Replay refuses whatever the configs: (mode, backend) -> why.
 _REPLAY_INCOMPATIBLE = {("disagg", "trtllm"): "Replay cannot simulate trtllm in disagg mode"}
@@ -127,6 +130,8 @@ def _collect_pools(space: SearchSpace, mode: str, max_seq_len: int | None) -> _M
                     max_seq_len=max_seq_len,
                     min_gpu_budget=space.min_gpu_budget,
                     role_knobs=favourable_role_knobs(space, mode),
+                    include_single_gpu_moe=space.include_single_gpu_moe,
+                    allow_model_download=space.allow_model_download,
                     on_drop=dropped.append,
                 )
             )
@@ -136,30 +141,43 @@ def _collect_pools(space: SearchSpace, mode: str, max_seq_len: int | None) -> _M
     return found
 
 
-def _keep_pinned(found: _ModePools, pins: Sequence[ParallelConfig]) -> None:
+def _keep_pinned(found: _ModePools, pins: Sequence[ParallelConfig], space: SearchSpace) -> None:
     """Restrict every pool to the pinned configs; raise when a pin, or every backend, is left without."""
     for backend, pool in list(found.pools.items()):
         legal = set(pool)
         found.pools[backend] = [pin for pin in pins if pin in legal]
         if not found.pools[backend]:
             del found.pools[backend]
-            found.refuse(backend, "no pinned config is in its pool")
+            found.refuse(backend, _NO_PIN)
     legal_somewhere = {pin for pool in found.pools.values() for pin in pool}
     offenders = [pin for pin in pins if pin not in legal_somewhere]
     if not offenders:
         return
-    listed = ", ".join(describe_config(pin) + width_problem(pin) for pin in offenders)
-    illegal = f"legal/KV-feasible for no configured backend: {listed} ({found.reasons or 'not in any pool'})"
+    where = "search_space.parallel_configs"
+    illegal = f"legal/KV-feasible for no configured backend: {_offences(found, offenders, space)}"
     if not found.pools:
         error = NoTimingData if found.only_lacks_data else NoViableParallelConfig
-        raise error(f"no configured backend can run the pinned parallel_configs; {illegal}")
-    raise NoViableParallelConfig(f"search_space.parallel_configs: {illegal}")
+        raise error(f"{where}: no configured backend can run the pinned parallel_configs; {illegal}")
+    raise NoViableParallelConfig(f"{where}: {illegal}")
+
+
+def _offences(found: _ModePools, offenders: Sequence[ParallelConfig], space: SearchSpace) -> str:
+    """List illegal pins, each with the rule it breaks, and what is known of those that break none."""
+    problems = {pin: pin_problem(pin, space) for pin in offenders}
+    listed = ", ".join(
+        describe_config(pin) + f" ({problem})" * bool(problem) for pin, problem in problems.items()
+    )
+    if all(problems.values()):
+        return listed
+    # That a pool has no pin is what is being explained here.
+    refused = [f"{backend}: {why}" for backend, why in found.refused.items() if why != _NO_PIN]
+    return f"{listed} ({'; '.join([*refused, *found.notes]) or 'not in any pool'})"
 
 
 def _skip_message(space: SearchSpace, mode: str, found: _ModePools) -> str:
     return (
         f"deployment_mode {mode!r} skipped: no backend has a viable parallel config within "
-        f"{space.gpu_budget} GPUs ({found.reasons})"
+        f"{gpus(space.gpu_budget)} ({found.reasons})"
     )
 
 
@@ -220,7 +238,7 @@ def enumerate_branches(config: SmartSearchConfig, *, max_seq_len: int | None = N
     for mode in dict.fromkeys(space.deployment_mode):
         found = _collect_pools(space, mode, length)
         if space.parallel_configs:
-            _keep_pinned(found, pinned_configs(space.parallel_configs, mode))
+            _keep_pinned(found, pinned_configs(space.parallel_configs, mode), space)
         if found.pools:
             branches.append(_make_branch(config, mode, found))
         else:
@@ -238,5 +256,5 @@ def _nothing_left(space: SearchSpace, skipped: Mapping[str, _ModePools]) -> NoVi
     detail = "; ".join(f"{mode} skipped ({found.reasons})" for mode, found in skipped.items())
     return error(
         f"no deployment_mode has a viable parallel config for {space.model_name} on {space.hardware_sku} "
-        f"within {space.gpu_budget} GPUs: {detail}"
+        f"within {gpus(space.gpu_budget)}: {detail}"
     )

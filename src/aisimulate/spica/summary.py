@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from aisimulate.spica.outcome import Outcome, Status
+from aisimulate.spica.outcome import Outcome, Reason, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aisimulate.spica.config import Candidate, OptimizationGoal, OptimizationTarget
 
 _SHOWN_REASONS = 3
@@ -16,11 +19,15 @@ _SHOWN_REASONS = 3
 
 @dataclass(slots=True)
 class Tally:
-    """How the attempts ended. `evaluated` leaves out unsupported ones and cache hits."""
+    """How the attempts ended. `evaluated` leaves out unsupported ones and cache hits.
+
+    `reasons` counts the texts of failures, `gates` the categories of what was refused as infeasible.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     cache_hits: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    gates: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome, *, cached: bool) -> None:
         """Count one settled suggestion."""
@@ -30,6 +37,8 @@ class Tally:
         self.counts[outcome.status.value] += 1
         if outcome.status in (Status.FAILED, Status.TIMED_OUT):
             self.reasons[outcome.reason] += 1
+        elif outcome.status is Status.INFEASIBLE:
+            self.gates[(outcome.category or Reason.UNKNOWN).value] += 1
 
     def count(self, status: Status) -> int:
         """Fresh attempts that ended in `status`."""
@@ -73,7 +82,28 @@ class Progress:
     @property
     def best_text(self) -> str:
         """The best value so far with 4 significant digits, or "-"."""
-        return "-" if self.best is None else f"{self.best:.4g}"
+        return "-" if self.best is None else four_digits(self.best)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many distinct points of a branch were tried; `size` is None for a continuous space."""
+
+    deployment_mode: str
+    tried: int
+    size: int | None
+
+    @property
+    def text(self) -> str:
+        """For example "agg 3 of 27 points"."""
+        whole = "points of a continuous space" if self.size is None else f"of {self.size:,} points"
+        return f"{self.deployment_mode} {self.tried:,} {whole}"
+
+
+def four_digits(value: float) -> str:
+    """Write a number with 4 significant digits, never with an exponent."""
+    text = f"{value:.4g}"
+    return format(Decimal(text), "f") if "e" in text else text
 
 
 def headline_target(goal: OptimizationGoal) -> OptimizationTarget:
@@ -89,12 +119,29 @@ def headline_value(goal: OptimizationGoal, candidate: Candidate) -> float:
     return candidate.score if target.maximize else -candidate.score
 
 
-def summary_lines(progress: Progress, candidates: list[Candidate]) -> list[str]:
-    """Sum a finished search up in one line, and a second one when attempts failed."""
-    lines = [f"smart-sweep done: {_counts_text(progress.tally)}; {_result_text(progress, candidates)}"]
-    if progress.tally.reasons:
-        lines.append(f"smart-sweep failure reason(s): {_reasons_text(progress.tally.reasons)}")
+def summary_lines(
+    progress: Progress,
+    candidates: list[Candidate],
+    *,
+    coverage: Sequence[Coverage] = (),
+    interrupted: bool = False,
+) -> list[str]:
+    """Sum a search up: one line of counts and the result, then what was tried and why attempts ended."""
+    tally = progress.tally
+    result = _result_text(progress, candidates, interrupted=interrupted)
+    lines = [f"smart-sweep done: {_counts_text(tally)}; {result}"]
+    if coverage:
+        lines.append(f"smart-sweep tried: {', '.join(part.text for part in coverage)}")
+    if tally.gates:
+        lines.append(f"smart-sweep infeasible (gated): {gates_text(tally)}")
+    if tally.reasons:
+        lines.append(f"smart-sweep failure reason(s): {_reasons_text(tally.reasons)}")
     return lines
+
+
+def gates_text(tally: Tally) -> str:
+    """List the categories of what was infeasible, most frequent first."""
+    return ", ".join(f"{category} (x{count})" for category, count in tally.gates.most_common())
 
 
 def _counts_text(tally: Tally) -> str:
@@ -109,13 +156,16 @@ def _counts_text(tally: Tally) -> str:
     return ", ".join(parts)
 
 
-def _result_text(progress: Progress, candidates: list[Candidate]) -> str:
+def _result_text(progress: Progress, candidates: list[Candidate], *, interrupted: bool) -> str:
     if not candidates:
+        if interrupted:
+            return "interrupted before a feasible candidate was found"
         return "no feasible candidate: check backends, SLA, gpu_budget and replay errors"
     if progress.goal.is_pareto:
         return f"pareto front: {len(candidates)}"
-    best = headline_value(progress.goal, candidates[0])
-    return f"best {progress.goal.target.value}={best:.4g}"
+    target, best = progress.goal.target, headline_value(progress.goal, candidates[0])
+    missed = " (no request met the SLA)" if target.needs_sla and best == 0 else ""
+    return f"best {target.value}={four_digits(best)}{missed}"
 
 
 def _reasons_text(reasons: Counter[str]) -> str:

@@ -49,6 +49,7 @@ def timed_shapes(
     hardware_sku: str,
     backend: str,
     backend_version: str,
+    allow_model_download: bool = False,
     on_drop: Callable[[DroppedShape], None] | None = None,
 ) -> list[ParallelShape]:
     """Keep the shapes that can be timed in `role`, order kept; `on_drop` receives the others."""
@@ -60,6 +61,7 @@ def timed_shapes(
             hardware_sku=hardware_sku,
             backend=backend,
             backend_version=backend_version,
+            allow_model_download=allow_model_download,
         )
         dropped = probe_shape(shape, role, key)
         if dropped is None:

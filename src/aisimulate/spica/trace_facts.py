@@ -1,4 +1,4 @@
-"""What a search must know about its trace before it starts: identity, and rows no model call can serve."""
+"""What a search must know about its traffic before it starts; what no replay could serve is refused here."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
+from aisimulate.core.shown import show_path
+from aisimulate.replay.traffic import require_first_timestamps
 from aisimulate.spica.model_hw import max_sequence_tokens
 from aisimulate.workload.formats import load_trace
+from aisimulate.workload.jsonl import relative_hint
+from aisimulate.workload.sessions import normalise_starts, speed_up
 
 if TYPE_CHECKING:
     from aisimulate.spica.config import SmartSearchConfig, Workload
+    from aisimulate.workload.loaded import LoadedTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,55 +30,85 @@ class TraceFacts:
 
 
 def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
-    """Read the whole trace once, so that a bad line ends the search before it starts.
+    """Read the whole trace once, so that what makes every replay fail ends the search before it starts.
 
     Raises:
-        InputError: the file cannot be read, or a line is wrong.
+        InputError: the file cannot be read, a line is wrong, an open-loop session has no first timestamp,
+            or every prompt is too long for the model.
     """
     context_tokens = _context_tokens(config)
-    workload = config.workload
-    if workload.trace_path is None:
-        return TraceFacts(context_tokens, notes=_length_notes(workload, context_tokens))
-    path = Path(workload.trace_path)
-    digest = _digest(path)
-    return TraceFacts(context_tokens, digest, _trace_notes(path, workload, context_tokens))
+    if config.workload.trace_path is None:
+        _check_length(config, context_tokens)
+        return TraceFacts(context_tokens)
+    path = Path(config.workload.trace_path)
+    digest = _digest(path, config.folder)
+    trace = _checked_trace(path, config.workload)
+    return TraceFacts(context_tokens, digest, trace.notes + _long_rows(path, trace, config, context_tokens))
 
 
 def _context_tokens(config: SmartSearchConfig) -> int | None:
     space = config.search_space
     try:
-        return max_sequence_tokens(space.model_name, space.context_length)
+        return max_sequence_tokens(space.model_name, space.context_length, space.allow_model_download)
     except (ValueError, RuntimeError):
         # Enumeration asks the same question and tells the user; an injected space needs no answer.
         return None
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, folder: Path | None) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        detail = error.strerror or error
-        raise InputError(f"workload.trace_path: could not read {str(path)!r}: {detail}") from error
+    except FileNotFoundError as error:
+        problem = f"no such file{relative_hint(path)}{_beside_config(path, folder)}"
+        raise InputError(f"workload.trace_path: could not read {show_path(path)}: {problem}") from error
+    except (OSError, ValueError) as error:
+        detail = getattr(error, "strerror", None) or error
+        raise InputError(f"workload.trace_path: could not read {show_path(path)}: {detail}") from error
 
 
-def _trace_notes(path: Path, workload: Workload, context_tokens: int | None) -> list[str]:
-    sessions = load_trace([path], workload.trace_format, workload.trace_block_size)
+def _beside_config(path: Path, folder: Path | None) -> str:
+    """Tell a user who meant a path relative to the config file how to write it."""
+    if folder is None or path.is_absolute() or not (folder / path).is_file():
+        return ""
+    return f"; the config's own folder has it: write {show_path(folder / path)}"
+
+
+def _checked_trace(path: Path, workload: Workload) -> LoadedTrace:
+    """Read the trace, and apply the rules that every replay of it would apply."""
+    trace = load_trace([path], workload.trace_format, workload.trace_block_size)
+    if workload.replay_concurrency is None:
+        require_first_timestamps(trace)
+    speed_up(normalise_starts(trace.sessions), workload.arrival_speedup_ratio)
+    return trace
+
+
+def _long_rows(
+    path: Path, trace: LoadedTrace, config: SmartSearchConfig, context_tokens: int | None
+) -> list[str]:
+    """Note the rows that every replay rejects; raise when no other row is left."""
     if context_tokens is None:
         return []
-    prompts = [turn.input_tokens for session in sessions for turn in session.turns]
+    prompts = [turn.input_tokens for session in trace.sessions for turn in session.turns]
     too_long = sum(tokens >= context_tokens for tokens in prompts)
     if not too_long:
         return []
-    return [
-        f"{too_long} of {len(prompts)} trace rows have prompts of {context_tokens} tokens (the model's "
-        "context) or more; every replay rejects them"
-    ]
+    limit = f"{context_tokens} tokens ({_limit_name(config)}) or more; every replay rejects them"
+    if too_long == len(prompts):
+        raise InputError(f"{path}: all {too_long} rows have prompts of {limit}")
+    return [f"{too_long} of {len(prompts)} trace rows have prompts of {limit}"]
 
 
-def _length_notes(workload: Workload, context_tokens: int | None) -> list[str]:
-    if context_tokens is None or workload.isl is None or workload.isl < context_tokens:
-        return []
-    return [
-        f"workload.isl {workload.isl} is not below the context length of {context_tokens} tokens; "
-        "every replay rejects such requests"
-    ]
+def _check_length(config: SmartSearchConfig, context_tokens: int | None) -> None:
+    isl = config.workload.isl
+    if context_tokens is not None and isl is not None and isl >= context_tokens:
+        raise InputError(
+            f"workload.isl: {isl} is not below {context_tokens} tokens ({_limit_name(config)}); every replay "
+            "would reject such requests"
+        )
+
+
+def _limit_name(config: SmartSearchConfig) -> str:
+    space = config.search_space
+    if space.context_length is not None:
+        return "search_space.context_length"
+    return f"the maximum of {space.model_name}"

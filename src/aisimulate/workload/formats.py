@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from aisimulate.core.traffic import Session
+    from aisimulate.workload.loaded import LoadedTrace
 
 # name -> (reader, whether it takes several files)
-_READERS: dict[str, tuple[Callable[[Sequence[Path], int], list[Session]], bool]] = {
+_READERS: dict[str, tuple[Callable[[Sequence[Path], int], LoadedTrace], bool]] = {
     "mooncake": (lambda paths, block_tokens: read_mooncake(paths[0], block_tokens), False),
 }
 _LATER = ("mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo", "weka")
@@ -38,8 +38,8 @@ def check_format(trace_format: str) -> None:
     raise InputError(f"trace format {trace_format!r} is unknown (known: {known}){hint}")
 
 
-def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int) -> list[Session]:
-    """Read a trace into sessions, in file order, with arrivals as authored (spec 02 section 2).
+def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int) -> LoadedTrace:
+    """Read a trace into sessions, in file order, with arrivals as authored (spec 02 section 2), and notes.
 
     `block_tokens` is the number of tokens that one content id stands for. Raises InputError, one line
     with file, line, field, value and rule.

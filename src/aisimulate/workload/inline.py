@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
+from aisimulate.core.limits import MAX_LENGTH_TOKENS
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.limits import MAX_INSTANT_MS, MAX_TOKENS, require_whole, shown
 
@@ -46,6 +47,9 @@ def inline_sessions(requests: Sequence[InlineRequest], dp_size: int) -> list[Ses
     # A length-only prompt differs from every other one in its first token already, so its content
     # matters only beside prompts that spell theirs out.
     spelled = any(request.input_ids is not None for request in requests)
+    if spelled:
+        for index, request in enumerate(requests):
+            require_whole(f"requests[{index}].input_tokens", request.input_tokens, 1, MAX_LENGTH_TOKENS)
     sessions = [_session(index, request, spelled) for index, request in enumerate(requests)]
     sessions.sort(key=_arrival_ms)
     return sessions
@@ -87,7 +91,7 @@ def _check_ids(requests: Sequence[InlineRequest]) -> None:
         first = seen.setdefault(request.request_id, index)
         if first != index:
             raise InputError(
-                f"requests[{index}].id {request.request_id!r}: already used by requests[{first}]"
+                f"requests[{index}].id {shown(request.request_id)}: already used by requests[{first}]"
             )
 
 

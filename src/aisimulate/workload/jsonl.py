@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from aisimulate.core.errors import InputError
+from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.shown import MAX_PATH_CHARS, cut, show_path
 from aisimulate.workload.limits import is_whole, shown
+from aisimulate.workload.repeated_keys import repeated_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, KeysView
+
+_MAX_NOTES = 10
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -29,22 +34,33 @@ def text_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def parse_line(path: Path, number: int, line: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Parse one line; raise InputError when it is not JSON."""
+    """Parse one line; raise InputError when it is not JSON, or gives a key twice."""
     try:
-        return orjson.loads(line)
+        value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise InputError(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})") from None
+    repeated = repeated_key(line, len(value)) if isinstance(value, dict) else None
+    if repeated is not None:
+        raise InputError(f"{path}:{number}: the key {shown(repeated)} appears twice")
+    return value
+
+
+def relative_hint(path: Path) -> str:
+    """Say for a relative path, in parentheses, where it was looked for."""
+    if path.is_absolute():
+        return ""
+    return f" (relative paths are taken from the current directory, {Path.cwd()})"
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        raise InputError(f"{cut(str(path), MAX_PATH_CHARS)}: no such file{relative_hint(path)}") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{cut(str(path), MAX_PATH_CHARS)}: cannot be read: {error.strerror}") from None
     except ValueError as error:  # a NUL character in the name
-        raise InputError(f"{str(path)!r}: cannot be read: {error}") from None
+        raise InputError(f"{show_path(path)}: cannot be read: {error}") from None
 
 
 class Row:
@@ -63,9 +79,19 @@ class Row:
             raise self.error(f"a row must be a JSON object, got {shown(value)}")
         self._values: dict[str, Any] = value
 
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f"{self._path}:{self._line}"
+
+    @property
+    def names(self) -> KeysView[str]:
+        """The fields that are given, be it as null."""
+        return self._values.keys()
+
     def error(self, message: str) -> InputError:
         """Build the error that puts file and line before `message`."""
-        return InputError(f"{self._path}:{self._line}: {message}")
+        return InputError(f"{self.place}: {message}")
 
     def value(self, *names: str) -> tuple[str, Any]:
         """Find the name in use among aliases, and its value (None when absent)."""
@@ -110,3 +136,29 @@ class Row:
                 rule = f"must be a whole number from 0 to {high}"
                 raise self.error(f"{name}[{position}] {shown(item)}: {rule}")
         return value
+
+
+class UnknownFields:
+    """Collects the fields of rows that mean nothing to their reader."""
+
+    def __init__(self, path: Path, legal: Iterable[str]) -> None:
+        self._path = path
+        self._legal = frozenset(legal)
+        self._lines: dict[str, str] = {}
+
+    def look(self, row: Row) -> None:
+        """Remember the unknown fields of a row, each with the place where it first occurs."""
+        if not row.names <= self._legal:
+            for name in row.names:
+                if name not in self._legal:
+                    self._lines.setdefault(name, row.place)
+
+    def notes(self) -> list[str]:
+        """Give one line per field, with the legal name it is most like; the last line counts the rest."""
+        legal = sorted(self._legal)
+        notes = [
+            f"{place}: unknown field {shown(name)}, ignored{nearest(name, legal)}"
+            for name, place in islice(self._lines.items(), _MAX_NOTES)
+        ]
+        more = len(self._lines) - len(notes)
+        return notes + [f"{self._path}: {more} more unknown fields, ignored"] * bool(more)

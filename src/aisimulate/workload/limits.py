@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aisimulate.core.errors import InputError
+from aisimulate.core.shown import show_python
 
 MAX_TOKENS = 2**32 - 1
 """Longest prompt or output, and largest token id (32-bit)."""
@@ -12,8 +13,6 @@ MAX_HASH_ID = 2**64 - 1
 
 MAX_INSTANT_MS = 9e12
 """Latest instant of the clock: 64-bit nanoseconds last about 292 years."""
-
-_SHOWN_CHARACTERS = 60
 
 
 def is_whole(value: object, low: int, high: int) -> bool:
@@ -29,5 +28,4 @@ def require_whole(where: str, value: object, low: int, high: int) -> None:
 
 def shown(value: object) -> str:
     """Spell an offending value on one line, cut to a readable length."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
+    return show_python(value)

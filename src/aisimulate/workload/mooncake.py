@@ -8,22 +8,42 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.workload.jsonl import Row, parse_line, text_lines
-from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS
+from aisimulate.workload.jsonl import Row, UnknownFields, parse_line, text_lines
+from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
+from aisimulate.workload.loaded import LoadedTrace
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+FIELDS = (
+    "timestamp",
+    "created_time",
+    "input_length",
+    "input_tokens",
+    "output_length",
+    "output_tokens",
+    "hash_ids",
+    "output_token_ids",
+    "session_id",
+    "request_id",
+    "delay",
+    "delay_ms",
+    "priority",
+    "strict_priority",
+    "policy_class",
+)
+"""Everything a row may say, aliases beside their names."""
 
 # What is left of a line of the four usual fields, in their usual order, without its numbers.
 _PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}'
 _NUMBERS = b"0123456789 ,:[]\r"
 
 
-def read_mooncake(path: Path, block_tokens: int) -> list[Session]:
+def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
     """Read a trace of `block_tokens`-token content blocks into sessions, ordered by their first row.
 
     Rows of equal `session_id` are the turns of one session; a row without is a session of its own,
-    `request_<line>`. Raises InputError naming file, line, field, value and rule.
+    `request_<line>`; an unknown field is noted. Raises InputError naming file, line, field, value and rule.
     """
     reader = _Reader(path, block_tokens)
     for number, line in text_lines(path):
@@ -53,6 +73,8 @@ class _Reader:
         self._turns: list[Turn] = []  # in file order
         self._open: dict[str, _OpenSession] = {}
         self._has_output_ids = False
+        self._unknown = UnknownFields(path, FIELDS)
+        self._untimed: str | None = None
 
     def add_plain(self, number: int, line: bytes) -> bool:
         """Take a line of the plain shape whose fields are correct; anything else is left to `add`.
@@ -78,6 +100,7 @@ class _Reader:
 
     def add(self, line: int, row: Row) -> None:
         """Take any row, with every check."""
+        self._unknown.look(row)
         turn = self._read_turn(row)
         timestamp_ms = row.number("timestamp", "created_time", limit=MAX_INSTANT_MS)
         session_id = row.text("session_id")
@@ -91,11 +114,11 @@ class _Reader:
                 opened.timestamp_ms = timestamp_ms
         self._turns.append(turn)
 
-    def finish(self) -> list[Session]:
+    def finish(self) -> LoadedTrace:
         """Hand over the sessions, content ids made comparable with planned output tokens."""
         if self._has_output_ids:
             _intern(self._turns)
-        return self._sessions
+        return LoadedTrace(self._sessions, self._unknown.notes(), self._untimed)
 
     def _start(
         self, row: Row, session_id: str | None, line: int, turn: Turn, timestamp_ms: float | None
@@ -105,6 +128,8 @@ class _Reader:
             raise row.error(f"delay {delay:g}: the first turn of a session has no delay")
         session = Session(session_id if session_id is not None else f"request_{line}", [turn], timestamp_ms)
         self._sessions.append(session)
+        if timestamp_ms is None and self._untimed is None:
+            self._untimed = f"{row.place}: session {shown(session.session_id)}"
         if session_id is not None:
             self._open[session_id] = _OpenSession(session, timestamp_ms)
 
@@ -167,11 +192,12 @@ def _think_time_ms(row: Row, opened: _OpenSession, timestamp_ms: float | None) -
     known_ms, session_id = opened.timestamp_ms, opened.session.session_id
     if known_ms is None:
         raise row.error(
-            f"timestamp {timestamp_ms:g}: no earlier turn of session {session_id!r} has one to count from"
+            f"timestamp {timestamp_ms:g}: no earlier turn of session {shown(session_id)} has one to count "
+            "from"
         )
     if timestamp_ms < known_ms:
         raise row.error(
-            f"timestamp {timestamp_ms:g}: before {known_ms:g}, an earlier turn of session {session_id!r}"
+            f"timestamp {timestamp_ms:g}: before {known_ms:g}, an earlier turn of session {shown(session_id)}"
         )
     return timestamp_ms - known_ms
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session
-from aisimulate.workload.limits import MAX_INSTANT_MS
+from aisimulate.workload.limits import MAX_INSTANT_MS, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,12 +47,12 @@ def require_arrivals(sessions: Iterable[Session]) -> None:
     for session in sessions:
         if session.arrival_ms is None:
             raise InputError(
-                f"session {session.session_id!r} has no first timestamp: an open-loop replay needs one "
+                f"session {shown(session.session_id)} has no first timestamp: an open-loop replay needs one "
                 "for every session (or set a concurrency)"
             )
         if not 0.0 <= session.arrival_ms <= MAX_INSTANT_MS:
             raise InputError(
-                f"session {session.session_id!r} starts at {session.arrival_ms:g} ms: "
+                f"session {shown(session.session_id)} starts at {session.arrival_ms:g} ms: "
                 f"must be from 0 to {MAX_INSTANT_MS:g}"
             )
 
@@ -63,7 +63,7 @@ def _check_range(sessions: list[Session], ratio: float) -> None:
         starts_late = session.arrival_ms is not None and session.arrival_ms > longest_ms
         if starts_late or any(turn.delay_ms > longest_ms for turn in session.turns):
             raise InputError(
-                f"arrival_speedup_ratio {ratio:g}: session {session.session_id!r} would go beyond "
+                f"arrival_speedup_ratio {ratio:g}: session {shown(session.session_id)} would go beyond "
                 f"{MAX_INSTANT_MS:g} ms"
             )
 

@@ -20,6 +20,10 @@ _SMALLEST_NORMAL = 2.0**-1022
 _MAX_SEED = 2**64 - 1
 
 
+class TooSlow(InputError):
+    """The sessions are so far apart that the last one starts when the clock has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Burst:
     """All sessions start at 0 ms; a concurrency cap, if any, does the pacing."""
@@ -109,9 +113,7 @@ def _starts_ms(arrivals: Arrivals, sessions: int, seed: int) -> list[float]:
     for gap_ms in _gaps_ms(arrivals, sessions - 1, seed):
         starts.append(starts[-1] + gap_ms)
     if starts[-1] > MAX_INSTANT_MS:
-        raise InputError(
-            f"{arrivals}: the last session would start at {starts[-1]:g} ms, beyond {MAX_INSTANT_MS:g}"
-        )
+        raise TooSlow(f"the last session would start at {starts[-1]:g} ms, beyond {MAX_INSTANT_MS:g}")
     return starts
 
 

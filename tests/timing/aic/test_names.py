@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import urllib.request
 from pathlib import Path
@@ -89,13 +90,37 @@ class TestModels:
         assert model_facts(f"./{name}").layers == 28
         assert Path.cwd() == tmp_path
 
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("Qwen/Qwen3-32B-FP9", "; did you mean 'Qwen/Qwen3-32B-FP8'?"),
+            ("meta-llama/Llama-3.1-8B", "; did you mean 'meta-llama/Meta-Llama-3.1-8B'?"),
+            ("qwen3-32b", "; did you mean 'Qwen/Qwen3-32B'?"),
+            ("qwen/QWEN3-8B", "; did you mean 'Qwen/Qwen3-8B'?"),
+            ("Qwen/Qwen3-14B", ""),
+            ("Qwen/Qwen2.5-7B-Instruct", ""),
+            ("mistralai/Mistral-7B-v0.1", ""),
+        ],
+    )
+    def test_only_a_slip_of_the_pen_is_corrected(self, name: str, hint: str) -> None:
+        with pytest.raises(ModelNotAvailable) as caught:
+            resolve_model(name)
+        text = str(caught.value)
+        assert text.endswith(f"to fetch that file from Hugging Face{hint}")
+        assert "config.json" in text
+        assert "allow_model_download: true" in text
+
+    def test_the_error_survives_a_process_boundary(self) -> None:
+        error = ModelNotAvailable("'x' is not bundled", "search_space.model_name")
+        assert str(pickle.loads(pickle.dumps(error))) == "search_space.model_name: 'x' is not bundled"
+
     @pytest.mark.parametrize("name", ["", "  "])
     def test_blank(self, name: str) -> None:
         with pytest.raises(InputError, match="AIC model"):
             resolve_model(name)
 
     def test_unusable_folders(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelNotAvailable, match=r"no config\.json"):
+        with pytest.raises(ModelNotAvailable, match=r"not a folder that holds a config\.json"):
             resolve_model(str(tmp_path / "none"))
         (tmp_path / "config.json").write_text('{"architectures": ["NovelForCausalLM"]}')
         with pytest.raises(ModelNotAvailable, match="unusable") as caught:

@@ -5,12 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from aisimulate.core.errors import AISimulateError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aisimulate.spica.config import Candidate
     from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.parallel_projection import ParallelProjection
     from aisimulate.spica.search_space import BranchSpace
+
+
+class SamplerContractError(AISimulateError, RuntimeError):
+    """A sampler or its factory did what no sampler may do.
+
+    It ends the search; `candidates` are what was found until then, ranked as a result is.
+    """
+
+    candidates: Sequence[Candidate] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +50,10 @@ class BranchSampler(Protocol):
     branch: BranchSpace
 
     def suggest(self, count: int) -> list[Suggestion]:
-        """Propose up to `count` (>= 1) deployments; an empty list means the space is exhausted."""
+        """Propose up to `count` (>= 1) deployments; an empty list means the space is exhausted.
+
+        More than `count` are cut and never told. A value outside the branch fails that suggestion alone.
+        """
         ...
 
     def observe(self, suggestion: Suggestion, metrics: Mapping[str, float]) -> None:

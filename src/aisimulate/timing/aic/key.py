@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.shown import show, show_python
 
 BACKENDS = ("vllm", "sglang", "trtllm")
 _SIZES = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
@@ -42,7 +43,7 @@ class EngineKey:
         for name in _SIZES:
             value = getattr(self, name)
             if value is not None and not (type(value) is int and value > 0):
-                raise InputError(f"AIC {name}: {value!r} must be a positive integer")
+                raise InputError(f"AIC {name}: {show_python(value)} must be a positive integer")
         if (self.moe_tp is None) != (self.moe_ep is None):
             raise InputError(f"AIC moe_tp: {self.moe_tp} and moe_ep: {self.moe_ep} must be set together")
         if self.moe_tp and self.moe_ep and self.moe_tp * self.moe_ep != self.width:
@@ -78,5 +79,5 @@ def check_backend(backend: str) -> None:
     """Raise `InputError` when AI Configurator has no such backend."""
     if backend not in BACKENDS:
         raise InputError(
-            f"AIC backend: {backend!r} must be one of {', '.join(BACKENDS)}{nearest(backend, BACKENDS)}"
+            f"AIC backend: {show(backend)} must be one of {', '.join(BACKENDS)}{nearest(backend, BACKENDS)}"
         )

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from aisimulate.core.errors import nearest
+from aisimulate.core.shown import show_path
+from aisimulate.timing.aic.config_file import config_problem, explain
 from aisimulate.timing.aic.errors import ModelNotAvailable, clean
 from aisimulate.timing.aic.sdk import sdk_call
 
@@ -52,19 +54,20 @@ def resolve_model(name: str, allow_download: bool = False) -> str:
     `config.json`, unless `allow_download` lets the SDK fetch it over the network.
     """
     if not name.strip():
-        raise ModelNotAvailable(f"{name!r} must not be blank")
+        raise ModelNotAvailable(f"{show_path(name)} must not be blank")
     if name.startswith((".", "~")) or Path(name).is_absolute():
         return _local(name)
     if name in bundled_models():
         return _bundled(name)
-    if Path(name).is_dir():
+    if _is_folder(name):
         return _local(name)
     if allow_download:
         _config(name)
         return name
     raise ModelNotAvailable(
-        f"{name!r} is not bundled, and there is no such folder; give a folder that holds the model's "
-        f"config.json, or set allow_model_download: true to fetch that file from Hugging Face{_hint(name)}"
+        f"{show_path(name)} is not bundled, and there is no such folder; give a folder that holds the "
+        "model's config.json, or set allow_model_download: true to fetch that file from "
+        f"Hugging Face{_hint(name)}"
     )
 
 
@@ -101,8 +104,11 @@ def _hint(name: str) -> str:
 def _local(name: str) -> str:
     # Kept as written (`Path` would drop a leading "./", which tells a folder from a bundled name).
     folder = os.path.expanduser(name)  # noqa: PTH111
-    if not (Path(folder) / "config.json").is_file():
-        raise ModelNotAvailable(f"{name!r} is not a folder that holds a config.json")
+    if not (_is_folder(folder) and (Path(folder) / "config.json").is_file()):
+        raise ModelNotAvailable(f"{show_path(name)} is not a folder that holds a config.json")
+    problem = config_problem(Path(folder) / "config.json")
+    if problem:
+        raise ModelNotAvailable(f"{show_path(name)}: unusable config.json: {problem}")
     _config(folder)
     return folder
 
@@ -112,12 +118,17 @@ def _bundled(name: str) -> str:
 
     It tests for a folder first, but keeps what it read; so read once from a place without such a folder.
     """
-    if Path(name).is_dir():
+    if _is_folder(name):
         import aiconfigurator_core  # noqa: PLC0415 - costs start-up time
 
         with chdir(Path(aiconfigurator_core.__file__).parent):
             _config(name)
     return name
+
+
+def _is_folder(name: str) -> bool:
+    # Unlike `Path.is_dir`, false also for a name that no folder can have.
+    return os.path.isdir(name)  # noqa: PTH112
 
 
 def _config(path: str) -> dict[str, Any]:
@@ -132,9 +143,10 @@ def _config(path: str) -> dict[str, Any]:
             config: dict[str, Any] = get_model_config_from_model_path(path)
         except HuggingFaceDownloadError as error:
             raise ModelNotAvailable(
-                f"{path!r} could not be downloaded ({clean(str(error.__cause__ or error))}); "
+                f"{show_path(path)} could not be downloaded ({clean(str(error.__cause__ or error))}); "
                 "give the folder of its config.json instead"
             ) from None
         except Exception as error:
-            raise ModelNotAvailable(f"{path!r}: unusable config.json: {clean(str(error))}") from None
+            problem = f"unusable config.json: {clean(explain(error))}"
+            raise ModelNotAvailable(f"{show_path(path)}: {problem}") from None
     return config

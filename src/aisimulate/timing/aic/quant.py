@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.shown import show
 from aisimulate.timing.aic.errors import AicDataGap
 from aisimulate.timing.aic.names import resolve_model
 from aisimulate.timing.aic.sdk import sdk_call
@@ -78,7 +79,7 @@ def _overrides(key: EngineKey) -> dict[str, Any]:
         legal = list(getattr(common, enumeration).__members__)
         if value is not None and value not in legal:
             raise InputError(
-                f"AIC {name}: {value!r} must be one of {', '.join(legal)}{nearest(value, legal)}"
+                f"AIC {name}: {show(value)} must be one of {', '.join(legal)}{nearest(value, legal)}"
             )
         if value is not None:
             overrides[argument] = value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from aisimulate.core.errors import nearest
+from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.shown import show, show_path
 from aisimulate.timing.aic.errors import UnknownSystem
 from aisimulate.timing.aic.sdk import sdk_call
 
@@ -27,9 +29,11 @@ def system_facts(system: str, systems_path: str | None = None) -> SystemFacts:
     from aiconfigurator_core.sdk.perf_database import load_system_spec  # noqa: PLC0415 - costs start-up time
 
     legal = known_systems(systems_path)
+    if not legal:
+        raise UnknownSystem(f"AIC systems_path: {show_path(systems_path)} holds no performance data")
     if system not in legal:
         raise UnknownSystem(
-            f"AIC system: {system!r} must be one of {', '.join(legal)}{nearest(system, legal)}"
+            f"AIC system: {show(system)} must be one of {', '.join(legal)}{nearest(system, legal)}"
         )
     with sdk_call(f"AIC system {system}"):
         spec = load_system_spec(system, systems_path)
@@ -44,9 +48,11 @@ def system_facts(system: str, systems_path: str | None = None) -> SystemFacts:
 
 @lru_cache(maxsize=8)
 def known_systems(systems_path: str | None = None) -> tuple[str, ...]:
-    """List the kinds of GPU that have performance data, sorted."""
+    """List the kinds of GPU that have performance data, sorted. Raises InputError for a missing folder."""
     from aiconfigurator_core.sdk.perf_database import get_systems_paths  # noqa: PLC0415 - costs start-up time
 
+    if systems_path is not None and not os.path.isdir(systems_path):  # noqa: PTH112 - takes any text
+        raise InputError(f"AIC systems_path: {show_path(systems_path)} is not a folder")
     roots = [systems_path] if systems_path else get_systems_paths()
     found = {file.stem for root in roots for file in Path(root).glob("*.yaml") if _describes_gpu(file)}
     return tuple(sorted(found))

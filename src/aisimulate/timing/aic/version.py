@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from aisimulate.core.errors import nearest
+from aisimulate.core.shown import show
 from aisimulate.timing.aic.errors import UnknownBackendVersion
 from aisimulate.timing.aic.key import check_backend
 from aisimulate.timing.aic.sdk import sdk_call
@@ -26,7 +27,7 @@ def resolve_version(
     system_facts(system, systems_path)
     slots = version_slots(system, backend, systems_path)
     if not slots:
-        raise UnknownBackendVersion(f"AIC backend: {backend!r} has no performance data on {system}")
+        raise UnknownBackendVersion(f"AIC backend: {show(backend)} has no performance data on {system}")
     wanted = requested or "current"
     if wanted in slots:
         return slots[wanted]
@@ -34,9 +35,8 @@ def resolve_version(
         return wanted
     offered = ", ".join(f"{alias} = {literal}" for alias, literal in slots.items())
     hint = nearest(wanted, [*slots, *slots.values()])
-    raise UnknownBackendVersion(
-        f"AIC backend_version: {wanted!r} is not available for {backend} on {system}; it has {offered}{hint}"
-    )
+    problem = f"is not available for {backend} on {system}; it has {offered}{hint}"
+    raise UnknownBackendVersion(f"AIC backend_version: {show(wanted)} {problem}")
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,99 @@
+"""From an evaluator's report to an outcome: refuses what would be a made-up score (spec 05 D17)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.spica.config_goal import OptimizationTarget
+from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.score import make_candidate
+
+if TYPE_CHECKING:
+    from aisimulate.spica.config import Candidate, OptimizationGoal
+
+_PER_GPU = ("gpu_hours", "duration_ms")
+
+# The report keys that each target is computed from (spec 05 section 2).
+_NEEDED: dict[OptimizationTarget, tuple[str, ...]] = {
+    OptimizationTarget.THROUGHPUT: ("output_throughput_tok_s",),
+    OptimizationTarget.THROUGHPUT_PER_GPU: ("output_throughput_tok_s", *_PER_GPU),
+    OptimizationTarget.THROUGHPUT_PER_USER: ("mean_output_token_throughput_per_user",),
+    OptimizationTarget.E2E_LATENCY: ("mean_e2e_latency_ms",),
+    OptimizationTarget.GOODPUT: ("goodput_output_throughput_tok_s",),
+    OptimizationTarget.GOODPUT_PER_GPU: ("goodput_output_throughput_tok_s", *_PER_GPU),
+}
+
+
+def judge(config: dict[str, Any], report: object, goal: OptimizationGoal) -> Outcome:
+    """Score the report of one evaluation.
+
+    It is a failure when it is no mapping, lacks a key the goal is computed from, holds something else than a
+    finite number there, or when no request completed. A measured 0 is a result. Other keys whose value is
+    no number are ignored.
+    """
+    if not isinstance(report, Mapping):
+        return _broken_contract(config, f"the evaluator returned {_kind(report)}, not a mapping of metrics")
+    if report.get("completed_requests", 1) == 0:
+        return _rejected(config, Reason.NO_SAMPLES, "no request completed, so nothing was measured")
+    needed = needed_metrics(goal)
+    missing = [name for name in needed if name not in report]
+    if missing:
+        return _broken_contract(config, f"the report has no {', '.join(missing)}, which the goal needs")
+    wrong = [f"{name} is {_kind(report[name])}" for name in needed if not _is_number(report[name])]
+    if wrong:
+        return _rejected(config, Reason.INVALID_METRICS, f"not a number: {', '.join(wrong)}")
+    return _scored(config, report, goal)
+
+
+def needed_metrics(goal: OptimizationGoal) -> list[str]:
+    """List the report keys that a goal is computed from, each once."""
+    targets = goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
+    return list(dict.fromkeys(name for target in targets for name in _NEEDED[target]))
+
+
+def _scored(config: dict[str, Any], report: Mapping[Any, Any], goal: OptimizationGoal) -> Outcome:
+    objectives = goal.resolved_pareto_objectives if goal.is_pareto else None
+    candidate = make_candidate(config, _numbers(report), goal.target, pareto_objectives=objectives)
+    broken = _non_finite(candidate)
+    if broken:
+        return _rejected(config, Reason.INVALID_METRICS, f"not a finite number: {', '.join(broken)}")
+    return Outcome(Status.FEASIBLE, config, candidate=candidate)
+
+
+def _numbers(report: Mapping[Any, Any]) -> dict[str, float]:
+    return {
+        name: _as_float(value)
+        for name, value in report.items()
+        if isinstance(name, str) and _is_number(value)
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _as_float(value: Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond every float
+        return math.inf
+
+
+def _non_finite(candidate: Candidate) -> list[str]:
+    numbers = {**candidate.metrics, **(candidate.objectives or {}), "score": candidate.score}
+    return [f"{name}={value}" for name, value in numbers.items() if not math.isfinite(value)]
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _broken_contract(config: dict[str, Any], reason: str) -> Outcome:
+    return _rejected(config, Reason.RUNNER_CONTRACT, reason)
+
+
+def _rejected(config: dict[str, Any], category: Reason, reason: str) -> Outcome:
+    return Outcome(Status.FAILED, config, category=category, reason=f"replay failed: {reason}")

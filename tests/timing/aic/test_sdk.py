@@ -1,0 +1,27 @@
+"""The doorway to the SDK keeps its log out of the terminal."""
+
+import logging
+
+import pytest
+
+from aisimulate.core.errors import TimingError
+from aisimulate.timing.aic.sdk import sdk_advisories, sdk_call
+
+NOISE = logging.getLogger("aiconfigurator_core.sdk.noise")
+
+
+def test_a_nested_call_does_not_let_the_log_out(capsys):
+    """A model in a folder is read inside another call; all of the outer one's log must stay in."""
+    with sdk_call("outer"):
+        with sdk_call("inner"):
+            NOISE.warning("from inside")
+        NOISE.warning("from /x/aiconfigurator_core/systems/data after the inner call")
+    assert capsys.readouterr().err == ""
+    assert {"from inside", "from data after the inner call"} <= set(sdk_advisories())
+
+
+def test_an_error_inside_closes_the_doorway_too(capsys):
+    with pytest.raises(TimingError, match=r"^inner: no$"), sdk_call("outer"), sdk_call("inner"):
+        raise RuntimeError("no")
+    logger = logging.getLogger("aiconfigurator_core")
+    assert (logger.handlers, logger.propagate) == ([], True)
