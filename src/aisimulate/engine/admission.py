@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.preemption import preempt_for_head
+
 if TYPE_CHECKING:
     from aisimulate.engine.run_pool import Match
     from aisimulate.engine.scheduler import RankScheduler
@@ -63,7 +65,7 @@ def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     if hit:
         pool.pin(sequence, match)
     if tail:
-        pool.pin_tail(sequence)
+        pool.revive(sequence)
     if fresh <= pool.free:
         pool.free -= fresh
     else:
@@ -109,4 +111,4 @@ def _make_room(rank: RankScheduler, match: Match, blocks: int, now_ns: int) -> N
     """
     pool = rank.pool
     while blocks > pool.free + pool.inactive - pool.unheld(match):
-        rank.preempt_for_head(now_ns)
+        preempt_for_head(rank, now_ns)

@@ -51,7 +51,6 @@ class RunPool:
         "_compact_above",
         "_order",
         "block_size",
-        "capacity",
         "free",
         "inactive",
         "miss",
@@ -60,7 +59,6 @@ class RunPool:
     )
 
     def __init__(self, capacity_blocks: int, block_size: int) -> None:
-        self.capacity = capacity_blocks
         self.block_size = block_size
         self.free = capacity_blocks
         self.inactive = 0
@@ -69,11 +67,6 @@ class RunPool:
         self.miss: Match = (0, 0, self.root, 0)  # what a lookup finds when nothing is cached
         self._order: deque[Node | Sequence] = deque()
         self._compact_above = _COMPACT_SLACK  # entries in the eviction order, void ones included
-
-    @property
-    def held(self) -> int:
-        """Blocks that some sequence holds."""
-        return self.capacity - self.free - self.inactive
 
     # Lookup and pinning -----------------------------------------------------------------------------
 
@@ -132,15 +125,12 @@ class RunPool:
         sequence.node = node
         while node.parent is not None:
             if node.ref == 0:
-                self._revive(node)
+                self.revive(node)
             node.ref += 1
             node = node.parent
 
-    def pin_tail(self, sequence: Sequence) -> None:
-        """Let a preempted sequence hold again what is left of its own private run."""
-        self._revive(sequence)
-
-    def _revive(self, entry: Node | Sequence) -> None:
+    def revive(self, entry: Node | Sequence) -> None:
+        """Take a cached run that nobody held out of the eviction order: someone holds it again."""
         entry.stale += 1
         self.inactive -= entry.len
 

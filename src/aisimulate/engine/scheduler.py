@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from aisimulate.engine import stepwise
+from aisimulate.engine import preemption, stepwise
 from aisimulate.engine.admission import PROMPT_OVER_CAPACITY, PROMPT_OVER_MODEL_LEN, admit_waiting
 from aisimulate.engine.decode_set import DecodeSet
 from aisimulate.engine.run_pool import RunPool
@@ -39,16 +39,17 @@ class RankScheduler:
         "_chunk_count",
         "_chunk_ends",
         "_chunk_starts",
-        "_fifo",
+        "_joining_batch",
+        "_joining_context",
         "_longest_prompt",
         "_opening",
-        "_pass_tokens",
         "_start_ns",
         "budget",
         "decoders",
         "done",
         "entered",
         "eventful",
+        "fifo",
         "fresh",
         "gap_weight",
         "held_back",
@@ -56,8 +57,8 @@ class RankScheduler:
         "params",
         "partial",
         "pass_ns",
+        "pass_tokens",
         "planned",
-        "plans",
         "pool",
         "preempted",
         "rejected",
@@ -80,7 +81,6 @@ class RankScheduler:
         self.partial: Sequence | None = None
         self.stalled: dict[Sequence, None] = {}  # decoders that missed the last pass
         self.planned: dict[Sequence, None] = {}  # decoders whose output others may ask for
-        self.plans = 0
         self.entered = 0  # admissions so far: the running order
         # Gaps only one sequence saw, and (sequence, from, to) pass intervals of preempted decoders.
         self.singles: list[tuple[int, Sequence]] = []
@@ -94,10 +94,11 @@ class RankScheduler:
         self.rejected: list[Sequence] = []
         self.eventful = self.unusual = self.preempted = False
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0
+        self._joining_batch = self._joining_context = 0
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
         self._start_ns = self._opening = self.budget = 0
-        self._pass_tokens = params.max_num_batched_tokens
-        self._fifo = params.preemption_mode == "fifo"
+        self.pass_tokens = params.max_num_batched_tokens
+        self.fifo = params.preemption_mode == "fifo"
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
             self._longest_prompt = min(params.total_kv_tokens, params.max_model_len - 1)
@@ -107,6 +108,7 @@ class RankScheduler:
         self.eventful = False
         self.joining = []
         self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
+        self._joining_batch = self._joining_context = 0  # of joining sequences in the decode forward
         if self.unusual:
             self.preempted = False
             self.held_back, self.done, self.rejected = [], [], []
@@ -165,20 +167,19 @@ class RankScheduler:
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
-        self.plans += 1
         self._start_ns = now_ns
-        self.run_batch = self.run_context = 0
+        self.run_batch = 0
         if self.eventful:
             self._clear()
         decoders, pool = self.decoders, self.pool
-        self.budget = self._pass_tokens - decoders.count
+        self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
-        if self.budget < 0 or (self._fifo and self._lacks_room(opening)):
+        if self.budget < 0 or (self.fifo and self._lacks_room(opening)):
             self.eventful = self.unusual = True
-            self.budget = stepwise.schedule_running(self, now_ns)
+            stepwise.schedule_running(self, now_ns)
         else:
             if opening > pool.free + pool.inactive:
-                self._open_blocks_preempting(now_ns)
+                preemption.open_blocks(self, now_ns)
             elif opening:
                 pool.take(opening)
             if self.unusual and self.planned:
@@ -199,82 +200,6 @@ class RankScheduler:
             opening += self.chunk_blocks(start, start + min(sequence.tokens - start, self.budget))
         return opening > self.pool.free + self.pool.inactive
 
-    def _open_blocks_preempting(self, now_ns: int) -> None:
-        """Open blocks in running order; while there is none, the last of the running order gives way.
-
-        Victims come off the tail, so they were not scheduled in this pass and no budget returns.
-        """
-        pool, members = self.pool, self.decoders.members
-        for sequence in self.decoders.openers():
-            while sequence in members:
-                if pool.free + pool.inactive:
-                    pool.take(1)
-                    break
-                if self.partial is not None:
-                    self.preempt_partial()
-                else:
-                    self.preempt_decoder(next(reversed(members)), now_ns)
-        self.budget = self.params.max_num_batched_tokens - self.decoders.count
-
-    def preempt_decoder(self, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:
-        """Send a decoder back to the head of the queue; its blocks stay cached until needed."""
-        if sequence in self.stalled:
-            del self.stalled[sequence]
-        else:
-            self.spans.append((sequence, sequence.joined, self.decoders.passes))
-            sequence.last_token_ns = now_ns
-        self.decoders.remove(sequence)
-        self.planned.pop(sequence, None)
-        self._requeue(sequence, sequence.tokens if scheduled else sequence.tokens - 1)
-
-    def preempt_partial(self) -> None:
-        """Send the unfinished prefill back to the head of the queue."""
-        sequence = self.partial
-        assert sequence is not None
-        self.partial = None
-        self._requeue(sequence, sequence.computed)
-
-    def preempt_for_head(self, now_ns: int) -> None:
-        """Preempt the last (fifo: first) of the running order, scheduled in this pass as it may be."""
-        running = [*self.decoders.members, *self.joining, *self.done]
-        if self.partial is not None:
-            running.append(self.partial)
-        victim = (min if self._fifo else max)(running, key=_running_order)
-        if victim in self.decoders.members:
-            scheduled = victim not in self.held_back
-            if not scheduled:
-                self.held_back.remove(victim)
-            self.budget += scheduled
-            self.preempt_decoder(victim, now_ns, scheduled)
-        else:
-            self._unschedule(victim)
-            self._requeue(victim, victim.computed)
-
-    def _unschedule(self, sequence: Sequence) -> None:
-        """Take back the chunk of a sequence from the pass being planned."""
-        start, end, prompt = sequence.chunk_start, sequence.computed, sequence.input_tokens
-        self.budget += end - start
-        if start < prompt:
-            self._chunk_count -= 1
-            self._chunk_starts -= start
-            self._chunk_ends -= min(end, prompt)
-        if sequence is self.partial:
-            self.partial = None
-        elif sequence in self.done:
-            self.done.remove(sequence)
-        else:
-            self.joining.remove(sequence)
-            if sequence.tokens > prompt or start >= prompt:
-                self.run_context -= sequence.tokens
-                self.run_batch -= 1
-
-    def _requeue(self, sequence: Sequence, computed_tokens: int) -> None:
-        self.eventful = self.unusual = self.preempted = True
-        self.pool.release(sequence, computed_tokens, self.params.enable_prefix_caching)
-        sequence.computed = 0
-        sequence.most_computed = max(sequence.most_computed, computed_tokens)
-        self.waiting.appendleft(sequence)
-
     def _continue_partial(self, sequence: Sequence) -> None:
         """Compute the next chunk of the unfinished prefill; without blocks it preempts itself."""
         if self.budget <= 0:
@@ -285,7 +210,7 @@ class RankScheduler:
             end = start + self.budget
         blocks = self.chunk_blocks(start, end)
         if blocks > self.pool.free + self.pool.inactive:
-            self.preempt_partial()
+            preemption.preempt_partial(self)
         else:
             self.pool.take(blocks)
             self.schedule_chunk(sequence, start, end)
@@ -327,8 +252,26 @@ class RankScheduler:
         self.joining.append(sequence)
         if tokens > prompt or start >= prompt:
             # A first token is sampled by the prefill itself; this one needs the decode forward.
-            self.run_context += tokens
-            self.run_batch += 1
+            self._joining_context += tokens
+            self._joining_batch += 1
+
+    def unschedule(self, sequence: Sequence) -> None:
+        """Take back the chunk of a sequence from the pass being planned."""
+        start, end, prompt = sequence.chunk_start, sequence.computed, sequence.input_tokens
+        self.budget += end - start
+        if start < prompt:
+            self._chunk_count -= 1
+            self._chunk_starts -= start
+            self._chunk_ends -= min(end, prompt)
+        if sequence is self.partial:
+            self.partial = None
+        elif sequence in self.done:
+            self.done.remove(sequence)
+        else:
+            self.joining.remove(sequence)
+            if sequence.tokens > prompt or start >= prompt:
+                self._joining_context -= sequence.tokens
+                self._joining_batch -= 1
 
     def publish(self, sequences: Iterable[Sequence], ahead: int) -> None:
         """Cache the planned blocks that decoders completed, in the order of passes and of the running order.
@@ -368,13 +311,12 @@ class RankScheduler:
         """Time a single pass: prefill group plus decode group, two separate forwards."""
         decoders = self.decoders
         self.gap_weight = decoders.count
-        batch = decoders.count + self.run_batch
-        context = decoders.context_tokens + self.run_context
+        batch = decoders.count + self._joining_batch
+        context = decoders.context_tokens + self._joining_context
         if self.stalled or self.held_back:
             self.gap_weight -= len(self.stalled | dict.fromkeys(self.held_back))
             batch -= len(self.held_back)
             context -= sum(decoders.passes + sequence.base for sequence in self.held_back)
-        self.run_batch = self.run_context = 0
         prefill_ns = decode_ns = 0
         if count := self._chunk_count:
             prefill_ns = self.timer.prefill_ns(count, self._chunk_ends // count, self._chunk_starts // count)
@@ -485,10 +427,6 @@ class RankScheduler:
 def _last_token(sequence: Sequence) -> int:
     assert sequence.last_token_ns is not None
     return sequence.last_token_ns
-
-
-def _running_order(sequence: Sequence) -> int:
-    return sequence.order
 
 
 def _completion_order(completed: tuple[int, int, int, Sequence]) -> tuple[int, int]:

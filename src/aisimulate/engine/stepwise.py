@@ -9,46 +9,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.preemption import preempt_decoder, preempt_partial
+
 if TYPE_CHECKING:
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
-def schedule_running(rank: RankScheduler, now_ns: int) -> int:
-    """Schedule decoders and the unfinished prefill in running order; return the budget left.
+def schedule_running(rank: RankScheduler, now_ns: int) -> None:
+    """Schedule decoders and the unfinished prefill in running order; `rank.budget` is what they leave.
 
     Decoders that get no token in this pass end up in `rank.held_back`.
     """
-    return _RunningLoop(rank, now_ns).run()
+    _RunningLoop(rank, now_ns).run()
 
 
 class _RunningLoop:
     def __init__(self, rank: RankScheduler, now_ns: int) -> None:
         self.rank = rank
         self.now_ns = now_ns
-        self.budget = rank.params.max_num_batched_tokens
+        rank.budget = rank.pass_tokens
         self.running: list[Sequence] = list(rank.decoders.members)
         if rank.partial is not None:
             self.running.append(rank.partial)
         self.scheduled: dict[Sequence, None] = {}
 
-    def run(self) -> int:
+    def run(self) -> None:
         index = 0
-        while index < len(self.running) and self.budget > 0:
+        while index < len(self.running) and self.rank.budget > 0:
             sequence = self.running[index]
             if sequence is self.rank.partial:
-                return self._finish(reaches_partial=True)
+                self._finish(reaches_partial=True)
+                return
             # A preemption in front shifts the list but not the index: the next sequence is passed over.
             index += self._decode(sequence)
-        return self._finish(reaches_partial=False)
+        self._finish(reaches_partial=False)
 
-    def _finish(self, reaches_partial: bool) -> int:
+    def _finish(self, reaches_partial: bool) -> None:
         rank = self.rank
         rank.publish([sequence for sequence in self.scheduled if sequence in rank.planned], 1)
         if reaches_partial and rank.partial is not None:
             self._continue_partial(rank.partial)
         rank.held_back = [sequence for sequence in rank.decoders.members if sequence not in self.scheduled]
-        return self.budget
 
     def _decode(self, sequence: Sequence) -> bool:
         """Schedule one token of a decoder; False when it preempted itself."""
@@ -59,33 +61,31 @@ class _RunningLoop:
                 return False
             rank.pool.take(1)
         self.scheduled[sequence] = None
-        self.budget -= 1
+        self.rank.budget -= 1
         return True
 
     def _continue_partial(self, sequence: Sequence) -> None:
         rank = self.rank
         start = sequence.computed
-        end = start + min(sequence.tokens - start, self.budget)
+        end = start + min(sequence.tokens - start, self.rank.budget)
         blocks = rank.chunk_blocks(start, end)
         if self._make_room(sequence, blocks):
             rank.pool.take(blocks)
             rank.schedule_chunk(sequence, start, end)
-            self.budget -= end - start
 
     def _make_room(self, sequence: Sequence, blocks: int) -> bool:
         """Preempt until `blocks` can be allocated; False when `sequence` itself had to go."""
         pool = self.rank.pool
         while pool.free + pool.inactive < blocks:
-            fifo = self.rank.params.preemption_mode == "fifo"
-            victim = self.running.pop(0 if fifo else -1)
+            victim = self.running.pop(0 if self.rank.fifo else -1)
             if victim is self.rank.partial:
-                self.rank.preempt_partial()
+                preempt_partial(self.rank)
             else:
                 was_scheduled = victim in self.scheduled
                 if was_scheduled:
                     del self.scheduled[victim]
-                    self.budget += 1
-                self.rank.preempt_decoder(victim, self.now_ns, scheduled=was_scheduled)
+                    self.rank.budget += 1
+                preempt_decoder(self.rank, victim, self.now_ns, scheduled=was_scheduled)
             if victim is sequence:
                 return False
         return True

@@ -32,6 +32,7 @@ class RankWorker:
         "end_ns",
         "exact",
         "gap_log",
+        "plans",
         "submit",
     )
 
@@ -43,19 +44,15 @@ class RankWorker:
         self.busy = False
         self.exact = True
         self.end_ns = 0
+        self.plans = 0  # passes or runs planned so far
         self._start_ns = 0
         self._passes = 0
 
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""
-        rank = self._rank
+        rank = self._rank  # asked once per pass: not worth a second property call
         return bool(rank.decoders.count or rank.waiting or rank.partial)
-
-    @property
-    def plans(self) -> int:
-        """Passes or runs planned so far."""
-        return self._rank.plans
 
     @property
     def passes(self) -> int:
@@ -66,6 +63,7 @@ class RankWorker:
         """Begin a pass, or a run of passes, at `now_ns`."""
         rank = self._rank
         self.busy = True
+        self.plans += 1
         self._start_ns = self.end_ns = now_ns
         self._passes = rank.plan(now_ns)
         if rank.run_batch:

@@ -10,6 +10,8 @@ from aisimulate.core.units import to_ms
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.router.round_robin import RoundRobin
+    from aisimulate.workload.driver import SessionDriver
 
 NEVER = 1 << 62
 
@@ -37,22 +39,6 @@ class Worker(Protocol):
     def close(self) -> GapLog: ...  # noqa: D102
 
 
-class Driver(Protocol):
-    """What the event loop needs of the traffic."""
-
-    @property
-    def is_independent(self) -> bool: ...  # noqa: D102
-    def next_ready_ns(self) -> int | None: ...  # noqa: D102
-    def pop_ready(self, now_ns: int) -> list[Sequence]: ...  # noqa: D102
-    def on_terminal(self, sequence: Sequence, now_ns: int) -> None: ...  # noqa: D102
-
-
-class Placement(Protocol):
-    """Chooses a worker and a rank for a sequence."""
-
-    def place(self, sequence: Sequence) -> tuple[int, int]: ...  # noqa: D102
-
-
 class Fleet:
     """Serves all traffic on a fixed set of workers.
 
@@ -61,7 +47,7 @@ class Fleet:
     """
 
     def __init__(
-        self, workers: list[Worker], driver: Driver, placement: Placement, limit_ns: int | None = None
+        self, workers: list[Worker], driver: SessionDriver, placement: RoundRobin, limit_ns: int | None = None
     ) -> None:
         self._workers = workers
         self._driver = driver

@@ -1,0 +1,79 @@
+"""Preemption with recompute: a victim gives its blocks back and waits at the head of the queue.
+
+Its generated tokens are kept and its blocks stay cached until the space is needed (spec 01 section 3.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+def open_blocks(rank: RankScheduler, now_ns: int) -> None:
+    """Open the decoders' blocks in running order; while there is none, the last of the order gives way.
+
+    Victims come off the tail, so they were not scheduled in this pass and no budget returns.
+    """
+    pool, members = rank.pool, rank.decoders.members
+    for sequence in rank.decoders.openers():
+        while sequence in members:
+            if pool.free + pool.inactive:
+                pool.take(1)
+                break
+            if rank.partial is not None:
+                preempt_partial(rank)
+            else:
+                preempt_decoder(rank, next(reversed(members)), now_ns)
+    rank.budget = rank.pass_tokens - rank.decoders.count
+
+
+def preempt_decoder(rank: RankScheduler, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:
+    """Preempt a decoder; one that is scheduled in this pass has computed its last token too."""
+    if sequence in rank.stalled:
+        del rank.stalled[sequence]
+    else:
+        rank.spans.append((sequence, sequence.joined, rank.decoders.passes))
+        sequence.last_token_ns = now_ns
+    rank.decoders.remove(sequence)
+    rank.planned.pop(sequence, None)
+    _requeue(rank, sequence, sequence.tokens if scheduled else sequence.tokens - 1)
+
+
+def preempt_partial(rank: RankScheduler) -> None:
+    """Preempt the unfinished prefill."""
+    sequence = rank.partial
+    assert sequence is not None
+    rank.partial = None
+    _requeue(rank, sequence, sequence.computed)
+
+
+def preempt_for_head(rank: RankScheduler, now_ns: int) -> None:
+    """Preempt the last (fifo: first) of the running order, scheduled in this pass as it may be."""
+    running = [*rank.decoders.members, *rank.joining, *rank.done]
+    if rank.partial is not None:
+        running.append(rank.partial)
+    victim = (min if rank.fifo else max)(running, key=_running_order)
+    if victim in rank.decoders.members:
+        scheduled = victim not in rank.held_back
+        if not scheduled:
+            rank.held_back.remove(victim)
+        rank.budget += scheduled
+        preempt_decoder(rank, victim, now_ns, scheduled)
+    else:
+        rank.unschedule(victim)
+        _requeue(rank, victim, victim.computed)
+
+
+def _requeue(rank: RankScheduler, sequence: Sequence, computed_tokens: int) -> None:
+    rank.eventful = rank.unusual = rank.preempted = True
+    rank.pool.release(sequence, computed_tokens, rank.params.enable_prefix_caching)
+    sequence.computed = 0
+    sequence.most_computed = max(sequence.most_computed, computed_tokens)
+    rank.waiting.appendleft(sequence)
+
+
+def _running_order(sequence: Sequence) -> int:
+    return sequence.order
