@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "pandas", "pydantic", "aiconfigurator_core", "rich", "orjson", "yaml", "pebble")
+HEAVY = ("numpy", "pandas", "pydantic", "aiconfigurator_core", "rich", "orjson", "yaml")
 
 LIST_MODULES = """
 import contextlib, io, sys

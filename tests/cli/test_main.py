@@ -47,7 +47,7 @@ def test_help_imports_nothing_heavy():
         "from aisimulate.cli.main import main\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         "    main(['--help'])\n"
-        "heavy = {'numpy', 'pandas', 'pydantic', 'rich', 'yaml', 'pebble', 'orjson', 'aiconfigurator_core'}\n"
+        "heavy = {'numpy', 'pandas', 'pydantic', 'rich', 'yaml', 'orjson', 'aiconfigurator_core'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

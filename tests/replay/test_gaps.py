@@ -158,9 +158,9 @@ def test_sum_is_exact_beyond_64_bits():
 
 
 def test_exact_dot_does_not_overflow():
-    numbers, weights = np.array([2**52, 3]), np.array([2**20, -5])
-    assert exact_dot(numbers, weights) == 2**72 - 15
-    assert exact_dot(numbers[1:], weights[1:]) == -15
+    numbers, weights = np.array([2**52, 3]), np.array([2**20, 5])
+    assert exact_dot(numbers, weights) == 2**72 + 15
+    assert exact_dot(numbers[1:], weights[1:]) == 15
 
 
 def test_equal_gaps_are_priced_once_per_sweep_and_have_no_spread():

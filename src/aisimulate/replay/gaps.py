@@ -92,8 +92,7 @@ class _Pool:
 class _Moments:
     """Mean and standard deviation of weighted values.
 
-    Squares are taken of deviations from the mean of each block, so they lose no digits to cancellation. What
-    negative weights take back is gone up to the rounding of the terms.
+    Squares are taken of deviations from the mean of each block, so they lose no digits to cancellation.
     """
 
     __slots__ = ("_blocks",)
@@ -131,7 +130,7 @@ def _summary_ranks(count: int) -> list[int]:
 
 def exact_dot(numbers: Ints, weights: Ints) -> int:
     """Sum of numbers * weights, not subject to overflow."""
-    largest = len(numbers) * int(np.abs(numbers).max()) * int(np.abs(weights).max())
+    largest = len(numbers) * int(numbers.max()) * int(weights.max())
     if largest < 2**63:
         return int((numbers * weights).sum())
     return sum(number * weight for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True))

@@ -28,7 +28,7 @@ _REFINE_BITS = 17
 
 
 class Block(Protocol):
-    """A part of the numbers: whole, in 0 .. 2**53 - 1. A negative weight takes numbers back."""
+    """A part of the numbers: whole, in 0 .. 2**53 - 1, with weights of 1 or more."""
 
     def pairs(self) -> Pairs:
         """Produce the numbers and their weights, the same at every call."""
@@ -36,10 +36,7 @@ class Block(Protocol):
 
 
 class RankedBlocks:
-    """Blocks seen by the first sweep, which can then name the number at any rank of the sorted whole.
-
-    The weights of every single number must add up to 0 or more.
-    """
+    """Blocks seen by the first sweep, which can then name the number at any rank of the sorted whole."""
 
     __slots__ = ("_blocks", "_coarse")
 

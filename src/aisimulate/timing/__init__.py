@@ -1,4 +1,4 @@
-"""Providers of pass times. `aic` (measured data) is imported only by those who use it."""
+"""Providers of pass times; measured data are in `aic`."""
 
 from aisimulate.timing.fixed import FixedTiming
 from aisimulate.timing.polynomial import PolynomialTiming

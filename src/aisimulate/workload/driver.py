@@ -150,9 +150,9 @@ class SessionDriver:
         keys, planned = turn.block_ids, False
         if self._speller is not None:
             keys, planned = self._own_content(turn)
-        ordinal = len(self.sequences)
+        # What `_enter` does, written out: nearly every request of nearly every workload comes through here.
         sequence = Sequence(
-            ordinal,
+            len(self.sequences),
             turn,
             session,
             session.turn_offset,

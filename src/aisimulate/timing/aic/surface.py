@@ -11,7 +11,7 @@ from aisimulate.core.units import duration_ns, scaled_ns
 from aisimulate.timing.aic.engine import EngineSpecBlob, compile_engine_spec, load_engine
 from aisimulate.timing.aic.errors import translate
 from aisimulate.timing.aic.key import EngineKey
-from aisimulate.timing.aic.rows import Row, ramp_ns, ramp_passes
+from aisimulate.timing.aic.rows import Row, knot_index, ramp_ns, ramp_passes
 from aisimulate.timing.ramps import expand_ramps
 
 if TYPE_CHECKING:
@@ -203,9 +203,7 @@ class AicTimer:
         stop = context + passes
         row = self._rows[batch]
         while context < stop:
-            shift = context.bit_length() - 4  # knot_index, written out: this is the hot path
-            index = (shift << 3) + (context >> shift) if shift > 0 else context
-            first, first_ns, slope, end = row[index]
+            first, first_ns, slope, end = row[knot_index(context)]
             if end > stop:
                 end = stop
             yield first_ns + slope * (context - first), slope, end - context

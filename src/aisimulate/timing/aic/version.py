@@ -11,8 +11,6 @@ from aisimulate.timing.aic.key import check_backend
 from aisimulate.timing.aic.sdk import sdk_call
 from aisimulate.timing.aic.system import system_facts
 
-ALIASES = ("current", "next", "previous")
-
 
 @lru_cache(maxsize=256)
 def resolve_version(

@@ -1,0 +1,10 @@
+"""Settings of all tests."""
+
+import os
+
+from hypothesis import settings
+
+# The same examples in every run, so that a red check can be repeated; AISIMULATE_FUZZ asks for fresh ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.register_profile("fuzz", deadline=None)
+settings.load_profile("fuzz" if os.environ.get("AISIMULATE_FUZZ") else "repeatable")
