@@ -64,7 +64,7 @@ def sequence(
         result.first_token_ns = ns(tokens[0])
         result.last_token_ns = ns(tokens[-1])
         result.second_token_ns = ns(tokens[1]) if len(tokens) > 1 else None
-    result.emitted_tokens = (osl if status == COMPLETED else 0) if emitted is None else emitted
+    result.tokens = isl + ((osl if status == COMPLETED else 0) if emitted is None else emitted)
     result.status, result.reason = status, reason
     last = tokens[-1] if tokens else None
     result.terminal_ns = ns(last if end is None else end) if status else None

@@ -7,7 +7,8 @@ import signal
 import time
 
 from aisimulate.spica.config import SmartSearchConfig
-from aisimulate.spica.evaluate import EvaluationContext
+from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, prepare
+from aisimulate.spica.outcome import Outcome
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.search_space import BranchSpace
@@ -68,6 +69,12 @@ def suggest(seqs=256, config=TP4_TWICE, **selection) -> Suggestion:
 
 def make_context(evaluator, **config) -> EvaluationContext:
     return EvaluationContext(make_config(**config), evaluator, {"vllm": "1.0", "sglang": "2.0"})
+
+
+def evaluate_one(suggestion, context) -> Outcome:
+    """The whole path of one suggestion: prepare it, and measure it unless that already decided."""
+    prepared = prepare(suggestion, context)
+    return measure(prepared, context) if isinstance(prepared, Prepared) else prepared
 
 
 class ScriptedSampler:

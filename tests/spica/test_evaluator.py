@@ -116,7 +116,17 @@ def test_the_spec_mirrors_the_plan(plan):
 
 
 def test_the_payload_is_one_the_replay_accepts(plan):
-    parse_payload(evaluator(BURST, GOODPUT).payload(plan))
+    spec = parse_payload(evaluator(BURST, GOODPUT).payload(plan)).spec
+    args = plan.agg_engine_args
+    workers = spec.topology.workers
+    assert spec.topology.kind == "aggregated"
+    assert (workers.initial_workers, workers.startup_delay_ms) == (plan.num_workers, 2500.0)
+    role = spec.engine.role()
+    assert (role.tensor_parallel_size, role.dp_size) == (args["aic_tp_size"], args["aic_attention_dp_size"])
+    same = ("max_num_batched_tokens", "max_num_seqs", "block_size", "enable_prefix_caching")
+    assert {name: getattr(role.rank, name) for name in same} == {name: args[name] for name in same}
+    assert (role.rank.backend, role.rank.max_model_len) == (args["engine_type"], plan.max_model_len)
+    assert spec.sla.model_dump(exclude_none=True) == {"ttft_ms": 500.0, "itl_ms": 20.0}
 
 
 def test_the_sla_travels_whenever_it_is_set(plan):

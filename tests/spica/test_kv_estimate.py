@@ -87,18 +87,19 @@ def test_engine_key_carries_the_expert_sizes():
 def test_feasible_shapes_are_estimated_once_and_kept_above_the_length(monkeypatch):
     asked = []
 
-    def estimate(shape, **_knobs):
-        asked.append(shape)
-        return shape.tp * 10_000
+    def kv_tokens(key, **_knobs):
+        asked.append(key)
+        return key.tp * 10_000
 
-    monkeypatch.setattr(kv_estimate, "estimate_kv_tokens", estimate)
+    monkeypatch.setattr(kv_estimate, "kv_tokens", kv_tokens)
     shapes = [DEP4, TEP2, TEP4, TP2, TEP4, DEP4]
     assert feasible_shape_tokens(shapes, **ENGINE, max_seq_len=25_000) == {TEP4: 40_000}
-    assert asked == [DEP4, TEP2, TEP4, TP2]
+    distinct = [DEP4, TEP2, TEP4, TP2]
+    assert asked == [shape_engine_key(shape, **ENGINE, backend_version="0.24.0") for shape in distinct]
 
 
 def test_the_length_must_be_exceeded(monkeypatch):
-    monkeypatch.setattr(kv_estimate, "estimate_kv_tokens", lambda shape, **_: shape.tp * 10_000)
+    monkeypatch.setattr(kv_estimate, "kv_tokens", lambda key, **_: key.tp * 10_000)
     assert feasible_shape_tokens([TP2], **ENGINE, max_seq_len=20_000) == {}
     assert feasible_shape_tokens([TP2], **ENGINE, max_seq_len=19_999) == {TP2: 20_000}
 

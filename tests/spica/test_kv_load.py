@@ -88,15 +88,20 @@ def test_each_role_is_estimated_with_its_own_knobs(estimates):
         "decode": {"block_size": 64, "attention_dp": 4, "replicas": 1},
     }
     sample, config = build(roles)
-    sample["aic_nextn"] = 2
     resolve_kv_load(
         sample, workload=workload(100, 100), parallel_config=config, ratio=1.0, backend_version="9.9"
     )
-    assert [(shape.dp, knobs["memory_fraction"], knobs["nextn"]) for shape, knobs in asked] == [
-        (2, 0.8, 2),
-        (4, 0.7, 2),
+    shared = {
+        "model_name": "m",
+        "hardware_sku": "s",
+        "backend": "vllm",
+        "backend_version": "9.9",
+        "allow_model_download": False,
+    }
+    assert [(shape.dp, knobs) for shape, knobs in asked] == [
+        (2, shared | {"max_num_tokens": 16384, "memory_fraction": 0.8}),
+        (4, shared | {"max_num_tokens": 4096, "memory_fraction": 0.7}),
     ]
-    assert {knobs["backend_version"] for _, knobs in asked} == {"9.9"}
 
 
 def test_no_budget_and_no_lengths(estimates):

@@ -34,6 +34,11 @@ TODAY = Capabilities(
     scalings=frozenset({"none"}),
     trace_formats=frozenset({"mooncake"}),
 )
+KEPT_TODAY = {
+    "deployment_mode": ["agg"],
+    "router_mode": ["round_robin"],
+    "planner_scaling_policy": ["disabled"],
+}
 CUSTOM = {
     "enable_throughput_scaling": True,
     "enable_load_scaling": False,
@@ -224,7 +229,8 @@ def test_nothing_left_is_refused_in_one_line(space, words):
 
 
 def test_nextn_zero_means_off():
-    apply_capabilities(make_config({"aic_nextn": 0}), TODAY)
+    config = make_config({"aic_nextn": 0} | KEPT_TODAY)
+    assert apply_capabilities(config, TODAY) == (config, [])
 
 
 def test_a_trace_format_without_reader_is_refused():

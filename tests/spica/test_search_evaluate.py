@@ -6,10 +6,10 @@ import dataclasses
 import pickle
 
 import pytest
-from search_fakes import SeqsEvaluator, forget_the_model, make_context, suggest
+from search_fakes import SeqsEvaluator, evaluate_one, forget_the_model, make_context, suggest
 
 from aisimulate.core.errors import InputError, ReplayError, TimingError, UnsupportedError
-from aisimulate.spica.evaluate import Prepared, evaluate_one, measure, prepare
+from aisimulate.spica.evaluate import Prepared, measure, prepare
 from aisimulate.spica.evaluator import RunnerContractError
 from aisimulate.spica.kv_load import InfeasibleKVCapacity
 from aisimulate.spica.outcome import Outcome, Reason, Status

@@ -26,7 +26,8 @@ def driver(sessions, concurrency=None, accumulate=False, content_block_tokens=4,
 
 def finish(driver, sequence, at_ms, status=COMPLETED, emitted=None):
     sequence.status = status
-    sequence.emitted_tokens = sequence.output_tokens if emitted is None else emitted
+    emitted_tokens = sequence.output_tokens if emitted is None else emitted
+    sequence.tokens = sequence.input_tokens + emitted_tokens
     driver.on_terminal(sequence, round(at_ms * MS))
 
 

@@ -118,9 +118,13 @@ class DecodeSet:
         self.next_due = finishes[0] if finishes else _NEVER
         if self._reordered:
             finished.sort(key=_running_order)
+        members, residues, size = self.members, self._residues, self._block_size
         for sequence in finished:
-            self._unfile(sequence)
-            del self.members[sequence]
+            residue = -sequence.base % size
+            residues[residue] -= 1
+            if self._openers is not None:
+                del self._openers[residue][sequence]
+            del members[sequence]
             sequence.tokens = sequence.end_tokens
             self.context_tokens -= sequence.end_tokens
         self.count -= len(finished)

@@ -354,7 +354,6 @@ class RankScheduler:
         terminal = self.rejected[:]
         for sequence in terminal:
             sequence.status = REJECTED
-            sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
             sequence.terminal_ns = end_ns
         self._complete(self.done, 0, end_ns, terminal)
         return terminal
@@ -416,7 +415,6 @@ class RankScheduler:
         release, cached = self.pool.release, self.params.enable_prefix_caching
         for sequence in sequences:
             release(sequence, sequence.tokens - uncomputed, cached)
-            sequence.emitted_tokens = sequence.tokens - sequence.input_tokens
             if uncomputed:
                 sequence.last_token_ns = end_ns
             sequence.status = COMPLETED

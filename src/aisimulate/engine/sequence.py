@@ -32,7 +32,6 @@ class Sequence:
         "base",
         "chunk_start",
         "computed",
-        "emitted_tokens",
         "end_tokens",
         "first_token_ns",
         "input_tokens",
@@ -103,7 +102,6 @@ class Sequence:
         self.second_token_ns: int | None = None
         self.last_token_ns: int | None = None
         self.terminal_ns: int | None = None
-        self.emitted_tokens = 0
         self.status: str | None = None
         self.reason: str | None = None
         # Scheduling state, owned by the rank the sequence is on.
@@ -119,3 +117,8 @@ class Sequence:
         self.tail_start = 0
         self.len = 0
         self.stale = 0
+
+    @property
+    def emitted_tokens(self) -> int:
+        """Tokens generated and seen so far; exact once the sequence is terminal."""
+        return self.tokens - self.input_tokens

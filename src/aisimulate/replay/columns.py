@@ -45,7 +45,7 @@ class Columns:
         rows = [
             (
                 s.input_tokens,
-                s.emitted_tokens,
+                s.tokens - s.input_tokens,
                 s.arrival_ns,
                 s.first_token_ns or 0,
                 s.second_token_ns or 0,

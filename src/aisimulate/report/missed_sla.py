@@ -23,8 +23,7 @@ _MEANS = {
 
 def goodput_targets(goal: OptimizationGoal) -> list[OptimizationTarget]:
     """List what a goal counts within the SLA: itself, or those of its Pareto objectives that do."""
-    targets = goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
-    return [target for target in targets if target.needs_sla]
+    return [target for target in goal.targets if target.needs_sla]
 
 
 def is_sla_missed(goal: OptimizationGoal, candidates: Sequence[Candidate]) -> bool:

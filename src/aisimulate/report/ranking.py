@@ -104,12 +104,8 @@ _TITLES = {
 }
 
 
-def _targets(goal: OptimizationGoal) -> list[OptimizationTarget]:
-    return goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
-
-
 def _value_columns(goal: OptimizationGoal) -> list[_Column]:
-    return [_Column(_TITLES[target], partial(_value, target)) for target in _targets(goal)]
+    return [_Column(_TITLES[target], partial(_value, target)) for target in goal.targets]
 
 
 def _value(target: OptimizationTarget, item: Fold) -> str:
@@ -119,7 +115,7 @@ def _value(target: OptimizationTarget, item: Fold) -> str:
 
 def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
     columns = []
-    if OptimizationTarget.THROUGHPUT_PER_GPU not in _targets(goal):
+    if OptimizationTarget.THROUGHPUT_PER_GPU not in goal.targets:
         columns.append(_Column("tok/s/GPU", partial(_value, OptimizationTarget.THROUGHPUT_PER_GPU)))
     if goal.sla is not None:
         columns.append(_Column("in SLA", _sla_share))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.spica.parallel_enum import ROLES, shape_prefix
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -12,12 +14,12 @@ if TYPE_CHECKING:
 
 def roles(config: Mapping[str, Any]) -> tuple[str, ...]:
     """List the roles of an unrolled sample: agg, or prefill and decode."""
-    return ("agg",) if config.get("deployment_mode") == "agg" else ("prefill", "decode")
+    return ROLES[config["deployment_mode"]]
 
 
 def shape_field(config: Mapping[str, Any], role: str, name: str) -> Any:  # noqa: ANN401 - a sample value
     """Read a shape field of a role; samples write agg shapes without a prefix."""
-    return config.get(name if role == "agg" else f"{role}_{name}")
+    return config.get(shape_prefix(role) + name)
 
 
 def shape_text(config: Mapping[str, Any]) -> str:

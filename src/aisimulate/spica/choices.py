@@ -16,6 +16,10 @@ from aisimulate.spica.presets import (
     SCALING_POLICIES,
 )
 
+# They rank host and disk copies of a prefix, so without a host tier they are not searched.
+HOST_TIER_WEIGHTS = ("host_cache_hit_weight", "disk_cache_hit_weight")
+ROUTER_WEIGHTS = ("overlap_score_credit", "prefill_load_scale", *HOST_TIER_WEIGHTS, "router_temperature")
+
 _BATCHED_TOKENS: tuple[Any, ...] = (8192, 16384, 32768)
 
 SEARCH_CHOICES: dict[str, tuple[Any, ...]] = {

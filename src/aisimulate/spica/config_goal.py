@@ -99,14 +99,18 @@ class OptimizationGoal(SpicaModel):
         return list(DEFAULT_PARETO) if self.pareto_objectives is None else self.pareto_objectives
 
     @property
+    def targets(self) -> list[OptimizationTarget]:
+        """List the quantities that candidates are compared by: the target, or its pareto objectives."""
+        return self.resolved_pareto_objectives if self.is_pareto else [self.target]
+
+    @property
     def planner_optimization_target(self) -> str:
         """Name what an autoscaling planner optimises under this goal.
 
         The target's own, except that a front of goodput objectives with TTFT and ITL bounds scales for
         that SLA (D13).
         """
-        objectives = self.resolved_pareto_objectives if self.is_pareto else []
-        all_goodput = bool(objectives) and all(target.needs_sla for target in objectives)
+        all_goodput = all(target.needs_sla for target in self.targets)
         if all_goodput and self.sla is not None and self.sla.has_token_bounds:
             return "sla"
         return self.target.planner_optimization_target
@@ -131,8 +135,7 @@ class OptimizationGoal(SpicaModel):
 
     @model_validator(mode="after")
     def _check_sla(self) -> OptimizationGoal:
-        targets = self.resolved_pareto_objectives if self.is_pareto else [self.target]
-        needing = [target.value for target in targets if target.needs_sla]
+        needing = [target.value for target in self.targets if target.needs_sla]
         if needing and not (self.sla is not None and self.sla.is_sufficient):
             raise ValueError(
                 f"targets like {' and '.join(needing)} require an SLA: set sla.e2e_ms, or both sla.ttft_ms "

@@ -7,16 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.spica.choices import ROUTER_WEIGHTS
+from aisimulate.spica.parallel_enum import ROLES, shape_prefix
+
 if TYPE_CHECKING:
     from aisimulate.spica.config_goal import SLATarget
 
-ROUTER_WEIGHTS = (
-    "overlap_score_credit",
-    "prefill_load_scale",
-    "host_cache_hit_weight",
-    "disk_cache_hit_weight",
-    "router_temperature",
-)
 _OFFLOAD_FIELDS = (
     "num_g2_blocks",
     "kv_bytes_per_token",
@@ -87,7 +83,7 @@ def build_deployment(
     """
     planner = _planner_config(sample, optimization_target, planner_sla)
     is_agg = sample["deployment_mode"] == "agg"
-    args = {role: _engine_args(sample, role, backend_version) for role in _roles(sample)}
+    args = {role: _engine_args(sample, role, backend_version) for role in ROLES[sample["deployment_mode"]]}
     return DeploymentPlan(
         deployment_mode=sample["deployment_mode"],
         is_static=planner is None,
@@ -139,16 +135,8 @@ def _effective_planner(config: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _SLA_ONLY_FIELDS}
 
 
-def _roles(sample: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("agg",) if sample["deployment_mode"] == "agg" else ("prefill", "decode")
-
-
-def _shape_prefix(role: str) -> str:
-    return "" if role == "agg" else f"{role}_"
-
-
 def _engine_args(sample: Mapping[str, Any], role: str, backend_version: str) -> dict[str, Any]:
-    shape = _shape_prefix(role)
+    shape = shape_prefix(role)
     args: dict[str, Any] = {
         "worker_type": _WORKER_TYPES[role],
         "engine_type": sample["backend"],
@@ -206,9 +194,9 @@ def _engine_gpus(sample: Mapping[str, Any]) -> dict[str, int]:
     # The planner's reference calls the one aggregated role "decode".
     named = {"agg": "decode"}
     return {
-        f"{named.get(role, role)}_engine_num_gpu": sample[f"{_shape_prefix(role)}tp"]
-        * sample[f"{_shape_prefix(role)}attention_dp"]
-        for role in _roles(sample)
+        f"{named.get(role, role)}_engine_num_gpu": sample[f"{shape_prefix(role)}tp"]
+        * sample[f"{shape_prefix(role)}attention_dp"]
+        for role in ROLES[sample["deployment_mode"]]
     }
 
 

@@ -7,7 +7,6 @@ replayed; `measure` is the replay and runs anywhere.
 from __future__ import annotations
 
 import dataclasses
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,21 +76,13 @@ def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Ou
 
 def measure(prepared: Prepared, context: EvaluationContext) -> Outcome:
     """Replay a prepared candidate and score it. Every failure is an outcome; only Ctrl-C is raised."""
-    start = time.perf_counter()
     try:
         report = context.evaluator.evaluate(prepared.plan, concurrency_override=prepared.concurrency)
-        outcome = judge(prepared.config, report, context.config.goal)
+        return judge(prepared.config, report, context.config.goal)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an evaluator that calls sys.exit must not end the search either
-        outcome = _failed(prepared.config, _category(error), "replay failed", error)
-    return dataclasses.replace(outcome, seconds=time.perf_counter() - start)
-
-
-def evaluate_one(suggestion: Suggestion, context: EvaluationContext) -> Outcome:
-    """Do both steps: the whole path of one suggestion."""
-    prepared = prepare(suggestion, context)
-    return measure(prepared, context) if isinstance(prepared, Prepared) else prepared
+        return _failed(prepared.config, _category(error), "replay failed", error)
 
 
 def unsendable(prepared: Prepared, error: Exception) -> Outcome:

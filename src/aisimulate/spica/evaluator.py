@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.core.errors import ReplayError
 from aisimulate.replay.execute import execute
+from aisimulate.spica.numeric import numeric_entries
 from aisimulate.spica.runtime_payload import replay_spec, replay_traffic
+from aisimulate.spica.score import GOODPUT_KEY
 
 if TYPE_CHECKING:
     from aisimulate.spica.config import OptimizationGoal, Workload
     from aisimulate.spica.deploy import DeploymentPlan
-
-_GOODPUT_KEY = "goodput_output_throughput_tok_s"
 
 # Metrics are flat, so the count of each reason in the report's `rejection_reasons` has a key of its own.
 REJECTION_PREFIX = "rejected_requests."
@@ -36,8 +36,9 @@ class RunnerContractError(ReplayError):
 class ReplayEvaluator:
     """Replays each plan against one workload and goal (spec 05 section 10.2).
 
-    `trace_block_size` (tokens) overrides the workload's own. `benchmark_granularity` belongs to runtimes
-    that profile their engines first; this one reads measured kernel data and has nothing to sample.
+    `trace_block_size` (tokens) overrides the workload's own; None keeps that (512 unless set, which the
+    reference uses always). `benchmark_granularity` belongs to runtimes that profile their engines first;
+    this one reads measured kernel data and has nothing to sample.
     """
 
     def __init__(
@@ -66,9 +67,9 @@ class ReplayEvaluator:
         """
         report = execute(self.payload(plan, concurrency_override=concurrency_override))
         numbers = _numbers(report)
-        if _needs_goodput(self._goal) and _GOODPUT_KEY not in numbers:
+        if any(target.needs_sla for target in self._goal.targets) and GOODPUT_KEY not in numbers:
             raise RunnerContractError(
-                f"the report has no {_GOODPUT_KEY}: per-request SLA accounting is missing, "
+                f"the report has no {GOODPUT_KEY}: per-request SLA accounting is missing, "
                 "and means cannot stand in for it"
             )
         return numbers
@@ -82,15 +83,6 @@ class ReplayEvaluator:
 
 
 def _numbers(report: dict[str, Any]) -> dict[str, float]:
-    numbers = {
-        key: value
-        for key, value in report.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and key not in _WALL_CLOCK_KEYS
-    }
+    numbers = {key: value for key, value in numeric_entries(report).items() if key not in _WALL_CLOCK_KEYS}
     reasons: dict[str, int] = report.get("rejection_reasons") or {}
     return numbers | {f"{REJECTION_PREFIX}{reason}": count for reason, count in reasons.items()}
-
-
-def _needs_goodput(goal: OptimizationGoal) -> bool:
-    targets = goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
-    return any(target.needs_sla for target in targets)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.spica.choices import ROUTER_WEIGHTS
 from aisimulate.spica.planner import enables_scaling, fpm_fields, load_sensitivity_fields, scaling_fields
 
 if TYPE_CHECKING:
@@ -19,15 +20,8 @@ if TYPE_CHECKING:
     from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.search_space import BranchSpace
 
-ROUTER_WEIGHT_KNOBS = (
-    "overlap_score_credit",
-    "prefill_load_scale",
-    "host_cache_hit_weight",
-    "disk_cache_hit_weight",
-    "router_temperature",
-)
 PLANNER_DETAIL_KNOBS = ("planner_fpm_sampling", "planner_load_sensitivity")
-_ROUTER_KNOBS = ("router_mode", *ROUTER_WEIGHT_KNOBS)
+_ROUTER_KNOBS = ("router_mode", *ROUTER_WEIGHTS)
 _PLANNER_KNOBS = ("planner_scaling_policy", *PLANNER_DETAIL_KNOBS)
 _DECODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "planner_scaling_policy": scaling_fields,
@@ -93,7 +87,7 @@ class FiniteSpace:
         choices = {knob: distinct_choices(knob, values) for knob, values in branch.knob_choices.items()}
         self._placements = [
             (backend, config)
-            for backend in _backends(branch, choices)
+            for backend in branch_backends(branch)
             for config in branch.parallel_configs
             if backend in branch.supported_backends[config]
         ]
@@ -129,9 +123,9 @@ def _pick(choices: Mapping[str, list[Any]], knobs: Sequence[str]) -> dict[str, l
     return {knob: choices[knob] for knob in knobs if knob in choices}
 
 
-def _backends(branch: BranchSpace, choices: Mapping[str, list[Any]]) -> list[str]:
-    """List the backends of a branch: its knob, or (when built by hand without one) those it supports."""
-    listed = choices.get("backend")
+def branch_backends(branch: BranchSpace) -> list[str]:
+    """List the distinct backends of a branch in knob order (by name when it was built without that knob)."""
+    listed = distinct_choices("backend", branch.knob_choices.get("backend", ()))
     return listed or sorted(set().union(*branch.supported_backends.values()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.spica.choices import HOST_TIER_WEIGHTS, ROUTER_WEIGHTS
 from aisimulate.spica.parallel_enum import ROLES
 from aisimulate.spica.planner import enables_scaling, throughput_intervals
 
@@ -15,15 +16,12 @@ if TYPE_CHECKING:
     from aisimulate.spica.config_workload import Workload
 
 _ROUTER_FIELDS = (
-    "overlap_score_credit",
-    "prefill_load_scale",
-    "router_temperature",
+    *(name for name in ROUTER_WEIGHTS if name not in HOST_TIER_WEIGHTS),
     "active_decode_blocks_threshold",
     "active_prefill_tokens_threshold",
     "active_prefill_tokens_threshold_frac",
     "no_admission_control",
 )
-_TIER_WEIGHTS = ("host_cache_hit_weight", "disk_cache_hit_weight")
 _OFFLOAD_FIELDS = (
     "kv_bytes_per_token",
     "bandwidth_g1_to_g2_gbps",
@@ -78,11 +76,11 @@ def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
     scales = any(enables_scaling(policy) for policy in space.planner_scaling_policy)
     forecasts = bool(throughput_intervals(space.planner_scaling_policy))
     rules = (
-        ("kv_router" not in space.router_mode, "without kv_router", (*_ROUTER_FIELDS, *_TIER_WEIGHTS)),
+        ("kv_router" not in space.router_mode, "without kv_router", (*_ROUTER_FIELDS, *HOST_TIER_WEIGHTS)),
         (
             "kv_router" in space.router_mode and space.num_g2_blocks == 0,
             "with num_g2_blocks 0",
-            _TIER_WEIGHTS,
+            HOST_TIER_WEIGHTS,
         ),
         (space.num_g2_blocks == 0, "with num_g2_blocks 0", _OFFLOAD_FIELDS),
         (not scales, "without a scaling policy", _PLANNER_FIELDS),

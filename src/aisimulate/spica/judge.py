@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.spica.config_goal import OptimizationTarget
+from aisimulate.spica.numeric import is_number
 from aisimulate.spica.outcome import Outcome, Reason, Status
-from aisimulate.spica.score import make_candidate
+from aisimulate.spica.score import make_candidate, report_keys
 
 if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate, OptimizationGoal
-
-_PER_GPU = ("gpu_hours", "duration_ms")
-
-# The report keys that each target is computed from (spec 05 section 2).
-_NEEDED: dict[OptimizationTarget, tuple[str, ...]] = {
-    OptimizationTarget.THROUGHPUT: ("output_throughput_tok_s",),
-    OptimizationTarget.THROUGHPUT_PER_GPU: ("output_throughput_tok_s", *_PER_GPU),
-    OptimizationTarget.THROUGHPUT_PER_USER: ("mean_output_token_throughput_per_user",),
-    OptimizationTarget.E2E_LATENCY: ("mean_e2e_latency_ms",),
-    OptimizationTarget.GOODPUT: ("goodput_output_throughput_tok_s",),
-    OptimizationTarget.GOODPUT_PER_GPU: ("goodput_output_throughput_tok_s", *_PER_GPU),
-}
 
 
 def judge(config: dict[str, Any], report: object, goal: OptimizationGoal) -> Outcome:
@@ -42,7 +29,7 @@ def judge(config: dict[str, Any], report: object, goal: OptimizationGoal) -> Out
     missing = [name for name in needed if name not in report]
     if missing:
         return _broken_contract(config, f"the report has no {', '.join(missing)}, which the goal needs")
-    wrong = [f"{name} is {_kind(report[name])}" for name in needed if not _is_number(report[name])]
+    wrong = [f"{name} is {_kind(report[name])}" for name in needed if not is_number(report[name])]
     if wrong:
         return _rejected(config, Reason.INVALID_METRICS, f"not a number: {', '.join(wrong)}")
     return _scored(config, report, goal)
@@ -50,36 +37,16 @@ def judge(config: dict[str, Any], report: object, goal: OptimizationGoal) -> Out
 
 def needed_metrics(goal: OptimizationGoal) -> list[str]:
     """List the report keys that a goal is computed from, each once."""
-    targets = goal.resolved_pareto_objectives if goal.is_pareto else [goal.target]
-    return list(dict.fromkeys(name for target in targets for name in _NEEDED[target]))
+    return list(dict.fromkeys(key for target in goal.targets for key in report_keys(target)))
 
 
 def _scored(config: dict[str, Any], report: Mapping[Any, Any], goal: OptimizationGoal) -> Outcome:
-    objectives = goal.resolved_pareto_objectives if goal.is_pareto else None
-    candidate = make_candidate(config, _numbers(report), goal.target, pareto_objectives=objectives)
+    named = {name: value for name, value in report.items() if isinstance(name, str)}
+    candidate = make_candidate(config, named, goal.target, pareto_objectives=goal.targets)
     broken = _non_finite(candidate)
     if broken:
         return _rejected(config, Reason.INVALID_METRICS, f"not a finite number: {', '.join(broken)}")
     return Outcome(Status.FEASIBLE, config, candidate=candidate)
-
-
-def _numbers(report: Mapping[Any, Any]) -> dict[str, float]:
-    return {
-        name: _as_float(value)
-        for name, value in report.items()
-        if isinstance(name, str) and _is_number(value)
-    }
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _as_float(value: Real) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond every float
-        return math.inf
 
 
 def _non_finite(candidate: Candidate) -> list[str]:

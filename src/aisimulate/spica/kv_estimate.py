@@ -147,44 +147,39 @@ def feasible_shape_tokens(
     """Estimate each distinct shape once and keep those that hold more than `max_seq_len` tokens.
 
     Returns KV tokens per rank, in order; `on_drop` gets the others, `length_hint` added where the length is
-    to blame. Raises InputError, NoPerfDatabase.
+    to blame. `max_batch_size` and `nextn` do not matter (04 section 6). Raises InputError, NoPerfDatabase.
     """
+    del max_batch_size, nextn
     if max_seq_len is None:
         raise InputError("max_seq_len is required: set context_length, the model states no maximum")
-    asked: dict[str, Any] = {
+    engine: dict[str, Any] = {
         "model_name": model_name,
         "hardware_sku": hardware_sku,
         "backend": backend,
         "backend_version": backend_version or resolve_backend_version(hardware_sku, backend),
-        "max_num_tokens": max_num_tokens,
-        "max_batch_size": max_batch_size,
-        "memory_fraction": memory_fraction,
-        "nextn": nextn,
         "allow_model_download": allow_model_download,
     }
-    kept: dict[ParallelShape, int] = {}
+    knobs, kept = RoleKnobs(max_num_tokens, memory_fraction), dict[ParallelShape, int]()
     for shape in dict.fromkeys(shapes):
-        tokens = estimate_kv_tokens(shape, **asked)
-        if tokens is not None and tokens > max_seq_len:
-            kept[shape] = tokens
+        found = _tokens_or_refusal(shape_engine_key(shape, **engine), knobs, max_seq_len, length_hint)
+        if isinstance(found, int):
+            kept[shape] = found
         elif on_drop:
-            category, reason = _why_dropped(shape, tokens, f"{max_seq_len} tokens{length_hint}", asked)
-            on_drop(DroppedShape(shape, role, category, reason))
+            on_drop(DroppedShape(shape, role, *found))
     return kept
 
 
-def _why_dropped(
-    shape: ParallelShape, tokens: int | None, length: str, asked: dict[str, Any]
-) -> tuple[Reason, str]:
-    """Give category and text; a shape without an estimate is asked again, for its error."""
-    if tokens is not None:
-        return Reason.KV_CAPACITY, f"KV capacity of a rank does not exceed {length}"
-    names = ("model_name", "hardware_sku", "backend", "backend_version", "allow_model_download")
-    key = shape_engine_key(shape, **{name: asked[name] for name in names})
+def _tokens_or_refusal(
+    key: EngineKey, knobs: RoleKnobs, max_seq_len: int, length_hint: str
+) -> int | tuple[Reason, str]:
+    """Give a rank's KV tokens, or category and text of why the shape cannot hold a sequence."""
     try:
-        _kv_tokens(key, asked["max_num_tokens"], asked["memory_fraction"])
+        tokens = _kv_tokens(key, knobs.max_num_tokens, knobs.memory_fraction)
     except ShapeNotViable as error:
         return Reason.SHAPE_NOT_VIABLE, str(error).removeprefix(f"{key}: ")
     except NoKvBudget:
-        pass
-    return Reason.KV_CAPACITY, "weights and activations leave no memory for KV cache"
+        return Reason.KV_CAPACITY, "weights and activations leave no memory for KV cache"
+    if tokens > max_seq_len:
+        return tokens
+    length = f"{max_seq_len} tokens{length_hint}"
+    return Reason.KV_CAPACITY, f"KV capacity of a rank does not exceed {length}"

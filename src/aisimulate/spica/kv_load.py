@@ -56,9 +56,7 @@ def _rank_tokens(
         backend=sample["backend"],
         backend_version=backend_version,
         max_num_tokens=sample[f"{role}_max_num_batched_tokens"],
-        max_batch_size=sample[f"{role}_max_num_seqs"],
         memory_fraction=sample[f"{role}_gpu_memory_utilization"],
-        nextn=sample.get("aic_nextn") or 0,
         allow_model_download=bool(sample.get("allow_model_download")),
     )
     if tokens is None:

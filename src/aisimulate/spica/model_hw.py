@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError, nearest
@@ -18,6 +18,7 @@ from aisimulate.spica.kv_estimate import (
     estimator_missing_reason,
     feasible_shape_tokens,
     resolve_backend_version,
+    shape_engine_key,
 )
 from aisimulate.spica.parallel_enum import (
     ROLES,
@@ -155,7 +156,6 @@ class _Request:
     gpu_budget: int
     backend_version: str
     max_seq_len: int
-    max_batch_size: int
     role_knobs: Mapping[str, RoleKnobs]
     length_hint: str = ""
     allow_model_download: bool = False
@@ -171,7 +171,7 @@ class _Request:
 
     @property
     def engine(self) -> dict[str, Any]:
-        """The arguments that estimator and probe share."""
+        """The arguments that name an engine, whatever its shape."""
         hw = self.hardware
         return {
             "model_name": hw.model_name,
@@ -220,7 +220,6 @@ def _kv_feasible(
             **request.engine,
             max_seq_len=request.max_seq_len,
             max_num_tokens=knobs.max_num_tokens,
-            max_batch_size=request.max_batch_size,
             memory_fraction=knobs.memory_fraction,
             role=role,
             length_hint=request.length_hint,
@@ -235,8 +234,9 @@ def _timed(
     pool: list[ParallelConfig], request: _Request, on_drop: Callable[[DroppedShape], None]
 ) -> list[ParallelConfig]:
     """Drop configs of which some role's shape has no timing data."""
+    key_of = partial(shape_engine_key, **request.engine)
     return _restrict(
-        pool, lambda role, shapes: timed_shapes(shapes, role=role, **request.engine, on_drop=on_drop)
+        pool, lambda role, shapes: timed_shapes(shapes, role=role, key_of=key_of, on_drop=on_drop)
     )
 
 
@@ -260,10 +260,11 @@ def parallel_configs_for(
     """List the configs that fit the budget, hold a sequence in every rank's KV and can be timed.
 
     `max_seq_len` None stands for the model's maximum. `role_knobs` replaces `max_num_tokens` and
-    `memory_fraction` per role. `on_drop` receives each shape that a role had to give up. Raises
-    NoViableParallelConfig when nothing is left (NoTimingData: for want of timing data only), NoPerfDatabase
-    when the SKU has no data for the backend, InputError for an unknown SKU, model, backend or mode.
+    `memory_fraction` per role; `max_batch_size` does not matter. `on_drop` receives each shape that a role
+    had to give up. Raises NoViableParallelConfig when nothing is left (NoTimingData: for want of timing
+    data only), NoPerfDatabase when the SKU has no data, InputError for an unknown name or mode.
     """
+    del max_batch_size
     roles = _roles_of(deployment_mode)
     hardware = resolve_model_hardware(model_name, hardware_sku, backend, allow_model_download)
     request = _Request(
@@ -272,7 +273,6 @@ def parallel_configs_for(
         gpu_budget=gpu_budget,
         backend_version=resolve_backend_version(hardware_sku, backend),
         max_seq_len=hardware.max_context if max_seq_len is None else max_seq_len,
-        max_batch_size=max_batch_size,
         role_knobs=role_knobs or dict.fromkeys(roles, RoleKnobs(max_num_tokens, memory_fraction)),
         length_hint=length_hint(max_seq_len),
         allow_model_download=allow_model_download,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ class Outcome:
 
     `config` is the unrolled sample as far as it was built. `candidate` is set iff the status is feasible,
     `category` and `reason` iff it is not. A reason may quote foreign code, so it is made one printable line
-    of at most `REASON_LENGTH` characters. `seconds` is real time and never part of a result file.
+    of at most `REASON_LENGTH` characters.
     """
 
     status: Status
@@ -60,7 +60,6 @@ class Outcome:
     candidate: Candidate | None = None
     category: Reason | None = None
     reason: str = ""
-    seconds: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", cut(visible(self.reason), REASON_LENGTH))

@@ -79,6 +79,11 @@ def role_pools(config: ParallelConfig) -> dict[str, ReplicaParallelConfig]:
     return {"agg": config}
 
 
+def shape_prefix(role: str) -> str:
+    """Give the prefix of a role's shape fields in a sample: none for agg, else the role's name."""
+    return "" if role == "agg" else f"{role}_"
+
+
 def strategy_label(shape: ParallelShape) -> str:
     """Name a shape's strategy: tp, tep, dep, dtp, or mixed for what is never enumerated."""
     if shape.moe_tp == 1 and shape.moe_ep == 1:

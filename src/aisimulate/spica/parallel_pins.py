@@ -6,9 +6,10 @@ from typing import Any
 
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
+from aisimulate.spica.parallel_enum import ROLES
 
 PIN_KEYS = ("tp", "attention_dp", "moe_tp", "moe_ep", "pp", "replicas")
-ROLES = ("prefill", "decode")
+_PAIR = ROLES["disagg"]
 
 
 def check_pins(entries: list[Any], modes: list[str]) -> list[dict[str, Any]]:
@@ -33,12 +34,12 @@ def _agg_pin(where: str, entry: object) -> dict[str, Any]:
 def _disagg_pin(where: str, entry: object) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise ValueError(f"{where} must be a dict with prefill and decode, got {show_python(entry)}")
-    if not entry.keys() >= set(ROLES):
+    if not entry.keys() >= set(_PAIR):
         raise ValueError(
             f"{where} of a disagg deployment needs both prefill and decode, got {show_python(list(entry))}"
         )
-    _refuse_unknown(where, entry, ROLES)
-    return {role: _role_pool(where, role, entry[role]) for role in ROLES}
+    _refuse_unknown(where, entry, _PAIR)
+    return {role: _role_pool(where, role, entry[role]) for role in _PAIR}
 
 
 def _role_pool(where: str, role: str, pool: object) -> dict[str, int]:

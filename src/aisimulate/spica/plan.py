@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aisimulate.replay.capabilities import CURRENT
-from aisimulate.spica.finite_space import finite_size
+from aisimulate.spica.finite_space import branch_backends, finite_size
 from aisimulate.spica.loop import Budget
 from aisimulate.spica.model_hw import single_gpu_notes
 from aisimulate.spica.policy import effective_config
@@ -57,12 +57,6 @@ class SearchPlan:
 def sweep_budget(config: SmartSearchConfig) -> Budget:
     """Read the effort per branch from a config."""
     return Budget(config.sweep.max_rounds, config.sweep.per_round)
-
-
-def branch_backends(branch: BranchSpace) -> list[str]:
-    """List the backends of a branch in knob order (by name when it was built without that knob)."""
-    supported = sorted(set().union(*branch.supported_backends.values()))
-    return list(branch.knob_choices.get("backend") or supported)
 
 
 def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None = CURRENT) -> SearchPlan:

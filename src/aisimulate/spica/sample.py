@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.spica.choices import HOST_TIER_WEIGHTS, ROUTER_WEIGHTS
 from aisimulate.spica.load_predictor_sweep import predictor_fields
 from aisimulate.spica.parallel_enum import (
+    ROLES,
     DisaggParallelConfig,
     ReplicaParallelConfig,
+    role_pools,
+    shape_prefix,
     strategy_label,
 )
 from aisimulate.spica.planner import fpm_fields, load_sensitivity_fields, scaling_fields
@@ -36,15 +40,7 @@ _PINNED = (
 )
 _ROLE_KNOBS = ("max_num_batched_tokens", "max_num_seqs")
 _ROLE_PINNED = ("block_size", "gpu_memory_utilization", "enable_prefix_caching")
-_ROUTER_KNOBS = (
-    "overlap_score_credit",
-    "prefill_load_scale",
-    "host_cache_hit_weight",
-    "disk_cache_hit_weight",
-    "router_temperature",
-)
-# Only searched with a host tier, so a selection may lack them.
-_LOWER_TIER_KNOBS = frozenset({"host_cache_hit_weight", "disk_cache_hit_weight"})
+_CONFIG_CLASSES = {"agg": ReplicaParallelConfig, "disagg": DisaggParallelConfig}
 _ADMISSION = (
     "active_decode_blocks_threshold",
     "active_prefill_tokens_threshold",
@@ -78,14 +74,12 @@ def unroll_sample(
 
 
 def _parallel_fields(mode: str, config: ParallelConfig) -> dict[str, Any]:
-    if mode == "agg":
-        if not isinstance(config, ReplicaParallelConfig):
-            raise TypeError(f"agg needs a ReplicaParallelConfig, got {type(config).__name__}")
-        fields = _pool_fields("", config)
-    else:
-        if not isinstance(config, DisaggParallelConfig):
-            raise TypeError(f"disagg needs a DisaggParallelConfig, got {type(config).__name__}")
-        fields = _pool_fields("prefill_", config.prefill) | _pool_fields("decode_", config.decode)
+    expected = _CONFIG_CLASSES[mode]
+    if not isinstance(config, expected):
+        raise TypeError(f"{mode} needs a {expected.__name__}, got {type(config).__name__}")
+    fields: dict[str, Any] = {}
+    for role, pool in role_pools(config).items():
+        fields |= _pool_fields(shape_prefix(role), pool)
     return {**fields, "used_gpus": config.total_gpus}
 
 
@@ -104,7 +98,7 @@ def _pool_fields(prefix: str, pool: ReplicaParallelConfig) -> dict[str, Any]:
 
 
 def _engine_fields(mode: str, space: SearchSpace, selection: Mapping[str, Any]) -> dict[str, Any]:
-    roles = ("agg",) if mode == "agg" else ("prefill", "decode")
+    roles = ROLES[mode]
     knobs = [f"{role}_{name}" for role in roles for name in _ROLE_KNOBS]
     pinned = [f"{role}_{name}" for role in roles for name in _ROLE_PINNED]
     return {knob: selection[knob] for knob in knobs} | {name: getattr(space, name) for name in pinned}
@@ -114,7 +108,8 @@ def _router_fields(space: SearchSpace, selection: Mapping[str, Any]) -> dict[str
     mode = selection["router_mode"]
     if mode != "kv_router":
         return {"router_mode": mode}
-    knobs = [name for name in _ROUTER_KNOBS if name in selection or name not in _LOWER_TIER_KNOBS]
+    # A selection has the host-tier weights only where they are searched.
+    knobs = [name for name in ROUTER_WEIGHTS if name in selection or name not in HOST_TIER_WEIGHTS]
     return {
         "router_mode": mode,
         **{name: selection[name] for name in knobs},

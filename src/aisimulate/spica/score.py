@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.shown import show_python
 from aisimulate.spica.config import Candidate
 from aisimulate.spica.config_goal import OptimizationTarget
+from aisimulate.spica.numeric import as_float, numeric_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MS_PER_HOUR = 3_600_000.0
+GOODPUT_KEY = "goodput_output_throughput_tok_s"
+
+# The parts of `avg_gpu`.
+_AVERAGE_GPU_KEYS = ("gpu_hours", "duration_ms")
 
 
 def avg_gpu(report: Mapping[str, float]) -> float:
     """Time average of provisioned GPUs over the run; 0.0 when its parts are missing or not positive."""
-    gpu_hours = report.get("gpu_hours", 0.0)
-    duration_ms = report.get("duration_ms", 0.0)
+    gpu_hours, duration_ms = (report.get(key, 0.0) for key in _AVERAGE_GPU_KEYS)
     if gpu_hours <= 0 or duration_ms <= 0:
         return 0.0
     return gpu_hours / (duration_ms / MS_PER_HOUR)
 
 
-def _plain(key: str, missing: float = 0.0) -> Callable[[Mapping[str, float]], float]:
-    return lambda report: report.get(key, missing)
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a target's value is made of: a report key, divided by the average number of GPUs or not."""
+
+    key: str
+    per_gpu: bool = False
 
 
-def _per_gpu(key: str) -> Callable[[Mapping[str, float]], float]:
-    def value(report: Mapping[str, float]) -> float:
-        gpus = avg_gpu(report)
-        return report.get(key, 0.0) / gpus if gpus > 0 else 0.0
-
-    return value
-
-
-_VALUES: dict[OptimizationTarget, Callable[[Mapping[str, float]], float]] = {
-    OptimizationTarget.THROUGHPUT: _plain("output_throughput_tok_s"),
-    OptimizationTarget.THROUGHPUT_PER_GPU: _per_gpu("output_throughput_tok_s"),
-    OptimizationTarget.THROUGHPUT_PER_USER: _plain("mean_output_token_throughput_per_user"),
-    OptimizationTarget.E2E_LATENCY: _plain("mean_e2e_latency_ms", missing=float("inf")),
-    OptimizationTarget.GOODPUT: _plain("goodput_output_throughput_tok_s"),
-    OptimizationTarget.GOODPUT_PER_GPU: _per_gpu("goodput_output_throughput_tok_s"),
+_SOURCES = {
+    OptimizationTarget.THROUGHPUT: _Source("output_throughput_tok_s"),
+    OptimizationTarget.THROUGHPUT_PER_GPU: _Source("output_throughput_tok_s", per_gpu=True),
+    OptimizationTarget.THROUGHPUT_PER_USER: _Source("mean_output_token_throughput_per_user"),
+    OptimizationTarget.E2E_LATENCY: _Source("mean_e2e_latency_ms"),
+    OptimizationTarget.GOODPUT: _Source(GOODPUT_KEY),
+    OptimizationTarget.GOODPUT_PER_GPU: _Source(GOODPUT_KEY, per_gpu=True),
 }
+
+
+def report_keys(target: OptimizationTarget) -> tuple[str, ...]:
+    """List the report keys that a target other than pareto is computed from (spec 05 section 2)."""
+    source = _SOURCES[target]
+    return (source.key, *_AVERAGE_GPU_KEYS) if source.per_gpu else (source.key,)
 
 
 def objective_value(report: Mapping[str, float], target: OptimizationTarget | str) -> float:
@@ -53,7 +61,12 @@ def objective_value(report: Mapping[str, float], target: OptimizationTarget | st
     known = _target(target)
     if known is OptimizationTarget.PARETO:
         raise ValueError("pareto is multi-objective: use objective_vector")
-    return float(_VALUES[known](report))
+    source = _SOURCES[known]
+    value = report.get(source.key, 0.0 if known.maximize else math.inf)
+    if source.per_gpu:
+        gpus = avg_gpu(report)
+        value = value / gpus if gpus > 0 else 0.0
+    return float(value)
 
 
 def score_report(report: Mapping[str, float], target: OptimizationTarget | str) -> float:
@@ -139,11 +152,7 @@ def _numeric(report: Mapping[str, Any]) -> dict[str, float]:
     unnamed = [key for key in report if not isinstance(key, str)]
     if unnamed:
         raise ValueError(f"the keys of a report must be texts, got {show_python(unnamed[0])}")
-    return {
-        key: float(value)
-        for key, value in report.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
+    return {key: as_float(value) for key, value in numeric_entries(report).items()}
 
 
 def _gains(candidate: Candidate, targets: Sequence[OptimizationTarget]) -> tuple[float, ...]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
+from aisimulate.spica.choices import HOST_TIER_WEIGHTS, ROUTER_WEIGHTS
 from aisimulate.spica.dropped_shapes import summarise_drops
-from aisimulate.spica.finite_space import PLANNER_DETAIL_KNOBS, ROUTER_WEIGHT_KNOBS, distinct_choices
+from aisimulate.spica.finite_space import PLANNER_DETAIL_KNOBS, distinct_choices
 from aisimulate.spica.kv_estimate import NoPerfDatabase, RoleKnobs, estimator_missing_reason
 from aisimulate.spica.model_hw import NoTimingData, NoViableParallelConfig, gpus, parallel_configs_for
 from aisimulate.spica.parallel_enum import ROLES, describe_config
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from aisimulate.spica.config import SearchSpace, SmartSearchConfig
     from aisimulate.spica.dropped_shapes import DroppedShape
     from aisimulate.spica.parallel_enum import ParallelConfig
-
-_HOST_TIER_WEIGHTS = frozenset({"host_cache_hit_weight", "disk_cache_hit_weight"})
 
 _NO_PIN = "no pinned config is in its pool"
 
@@ -65,7 +64,7 @@ def _router_knobs(search_space: SearchSpace) -> list[str]:
     if "kv_router" not in search_space.router_mode:
         return ["router_mode"]
     offload = search_space.num_g2_blocks > 0
-    weights = [knob for knob in ROUTER_WEIGHT_KNOBS if offload or knob not in _HOST_TIER_WEIGHTS]
+    weights = [knob for knob in ROUTER_WEIGHTS if offload or knob not in HOST_TIER_WEIGHTS]
     return ["router_mode", *weights]
 
 

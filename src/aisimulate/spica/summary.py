@@ -108,7 +108,7 @@ def four_digits(value: float) -> str:
 
 def headline_target(goal: OptimizationGoal) -> OptimizationTarget:
     """Name the one target a progress line speaks of: the goal's own, or the first Pareto objective."""
-    return goal.resolved_pareto_objectives[0] if goal.is_pareto else goal.target
+    return goal.targets[0]
 
 
 def headline_value(goal: OptimizationGoal, candidate: Candidate) -> float:

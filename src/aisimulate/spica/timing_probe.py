@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.spica.dropped_shapes import DroppedShape
-from aisimulate.spica.kv_estimate import shape_engine_key
 from aisimulate.spica.outcome import Reason
 from aisimulate.timing.aic.engine import compile_engine_spec, probe
 from aisimulate.timing.aic.errors import AicDataGap, AicUnsupportedDtype, ShapeNotViable
@@ -45,25 +44,16 @@ def timed_shapes(
     shapes: Iterable[ParallelShape],
     *,
     role: str,
-    model_name: str,
-    hardware_sku: str,
-    backend: str,
-    backend_version: str,
-    allow_model_download: bool = False,
+    key_of: Callable[[ParallelShape], EngineKey],
     on_drop: Callable[[DroppedShape], None] | None = None,
 ) -> list[ParallelShape]:
-    """Keep the shapes that can be timed in `role`, order kept; `on_drop` receives the others."""
+    """Keep the shapes that can be timed in `role`, order kept; `on_drop` receives the others.
+
+    `key_of` names the engine that serves in a shape.
+    """
     kept: list[ParallelShape] = []
     for shape in shapes:
-        key = shape_engine_key(
-            shape,
-            model_name=model_name,
-            hardware_sku=hardware_sku,
-            backend=backend,
-            backend_version=backend_version,
-            allow_model_download=allow_model_download,
-        )
-        dropped = probe_shape(shape, role, key)
+        dropped = probe_shape(shape, role, key_of(shape))
         if dropped is None:
             kept.append(shape)
         elif on_drop:
