@@ -26,6 +26,8 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
         sequence = waiting[0]
         budget = rank.budget
         if sequence.reason is None:
+            if budget == 0 and sequence.end_tokens > sequence.tokens:
+                return  # it has a token to compute, so not even a full hit lets it in
             if _try_admit(rank, sequence, now_ns):
                 running += 1
                 if budget == rank.budget == 0:

@@ -313,7 +313,7 @@ class RankScheduler:
         self.gap_weight = decoders.count
         batch = decoders.count + self._joining_batch
         context = decoders.context_tokens + self._joining_context
-        if self.stalled or self.held_back:
+        if self.unusual and (self.stalled or self.held_back):
             self.gap_weight -= len(self.stalled | dict.fromkeys(self.held_back))
             batch -= len(self.held_back)
             context -= sum(decoders.passes + sequence.base for sequence in self.held_back)

@@ -159,7 +159,8 @@ def feasible_shape_tokens(
         "backend_version": backend_version or resolve_backend_version(hardware_sku, backend),
         "allow_model_download": allow_model_download,
     }
-    knobs, kept = RoleKnobs(max_num_tokens, memory_fraction), dict[ParallelShape, int]()
+    knobs = RoleKnobs(max_num_tokens, memory_fraction)
+    kept: dict[ParallelShape, int] = {}
     for shape in dict.fromkeys(shapes):
         found = _tokens_or_refusal(shape_engine_key(shape, **engine), knobs, max_seq_len, length_hint)
         if isinstance(found, int):
