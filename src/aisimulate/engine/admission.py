@@ -28,6 +28,8 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
         if sequence.reason is None:
             if budget == 0 and sequence.end_tokens > sequence.tokens:
                 return  # it has a token to compute, so not even a full hit lets it in
+            if rank.partial is not None and rank.partial.keys is not None:
+                rank.cache_computed(rank.partial)
             if _try_admit(rank, sequence, now_ns):
                 running += 1
                 if budget == rank.budget == 0:

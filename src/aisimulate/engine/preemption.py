@@ -69,6 +69,8 @@ def preempt_for_head(rank: RankScheduler, now_ns: int) -> None:
 
 def _requeue(rank: RankScheduler, sequence: Sequence, computed_tokens: int) -> None:
     rank.eventful = rank.unusual = rank.preempted = True
+    if sequence.keys is not None and not sequence.planned:
+        rank.cache_computed(sequence)
     rank.pool.release(sequence, computed_tokens, rank.params.enable_prefix_caching)
     sequence.computed = 0
     sequence.most_computed = max(sequence.most_computed, computed_tokens)

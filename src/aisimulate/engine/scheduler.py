@@ -222,15 +222,6 @@ class RankScheduler:
 
     def schedule_chunk(self, sequence: Sequence, start: int, end: int) -> None:
         """Book a chunk whose blocks are taken: cache full prompt blocks, budget, prefill group, outcome."""
-        if sequence.keys is not None:
-            size = self.params.block_size
-            first, last = start // size, end // size
-            if sequence.planned:
-                sequence.tail_start = last
-            elif last > sequence.tail_start:
-                last = sequence.tail_start
-            if last > first:
-                self.pool.extend(sequence, first, last)
         sequence.computed = end
         sequence.chunk_start = start
         self.eventful = True
@@ -240,6 +231,8 @@ class RankScheduler:
             self._chunk_count += 1
             self._chunk_starts += start
             self._chunk_ends += end if end < prompt else prompt
+        if sequence.keys is not None and (end == tokens or self.planned or sequence.planned):
+            self.cache_computed(sequence)
         if end < tokens:
             self.partial = sequence
             return
@@ -254,6 +247,22 @@ class RankScheduler:
             # A first token is sampled by the prefill itself; this one needs the decode forward.
             self._joining_context += tokens
             self._joining_batch += 1
+
+    def cache_computed(self, sequence: Sequence) -> None:
+        """Let lookups see the full blocks that a sequence has computed.
+
+        Between the chunks of a prompt nobody looks, so only its last chunk, a preemption or the rare
+        admission beside an unfinished prefill has to ask for it.
+        """
+        node = sequence.node
+        first = 0 if node is None else node.start + node.len
+        last = sequence.computed // self.params.block_size
+        if sequence.planned:
+            sequence.tail_start = last
+        elif last > sequence.tail_start:
+            last = sequence.tail_start
+        if last > first:
+            self.pool.extend(sequence, first, last)
 
     def unschedule(self, sequence: Sequence) -> None:
         """Take back the chunk of a sequence from the pass being planned."""
