@@ -161,3 +161,22 @@ def test_what_an_evaluator_says_is_cut():
     outcome = evaluate_one(suggest(), make_context(Raising(ValueError("\x1b[2J" + "long " * 10_000))))
     assert outcome.reason.startswith("replay failed: ValueError: \\x1b[2Jlong long")
     assert len(outcome.reason) == 300
+
+
+def test_a_goodput_front_is_planned_for_the_sla_it_was_filtered_for():
+    goal = {
+        "target": "pareto",
+        "pareto_objectives": ["goodput", "goodput_per_gpu"],
+        "sla": {"ttft_ms": 500.0, "itl_ms": 40.0},
+    }
+    context = make_context(SeqsEvaluator(), space={"planner_scaling_policy": ["hybrid_180_5"]}, goal=goal)
+    prepared = prepare(
+        suggest(
+            planner_scaling_policy="hybrid_180_5",
+            planner_fpm_sampling="default",
+            planner_load_sensitivity="default",
+        ),
+        context,
+    )
+    assert prepared.plan.planner_config["optimization_target"] == "sla"
+    assert prepared.plan.planner_config["ttft_ms"] == 500.0

@@ -122,7 +122,7 @@ def _build(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationCo
     plan = build_deployment(
         sample,
         backend_version=sample["backend_version"],
-        optimization_target=goal.target.planner_optimization_target,
+        optimization_target=goal.planner_optimization_target,
         planner_sla=goal.sla,
     )
     if plan.max_model_len is None:
