@@ -71,7 +71,7 @@ class GroupWorker:
         """Queue a sequence placed on one rank of this worker."""
         self._ranks[sequence.rank].submit(sequence)
 
-    def start(self, now_ns: int) -> None:
+    def start(self, now_ns: int, quiet_ns: int = 0) -> None:
         """Begin a group pass, or a run of them, at `now_ns`."""
         self.plans += 1
         self.busy = True

@@ -347,7 +347,7 @@ class RankScheduler:
         is_due = decoders.advance(passes)
         terminal = self._commit_unusual(end_ns) if self.unusual else []
         if self.fresh:
-            self._settle_second_tokens(first_end_ns)
+            self.settle_second_tokens(first_end_ns)
         if is_due:
             self._complete(decoders.pop_finished(), 1, end_ns, terminal)
         if self.joining:
@@ -383,7 +383,8 @@ class RankScheduler:
                 sequence.joined = self.decoders.passes
         self.stalled = held_back
 
-    def _settle_second_tokens(self, end_ns: int) -> None:
+    def settle_second_tokens(self, end_ns: int) -> None:
+        """Note the end of the pass after the one in which sequences emitted their first token."""
         still_waiting = []
         for sequence in self.fresh:
             if sequence in self.stalled:

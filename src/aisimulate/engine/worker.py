@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.gap_log import Absences, GapLog
+from aisimulate.engine.middle_chunks import compute_middle_chunks
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
@@ -59,11 +60,18 @@ class RankWorker:
         """Passes simulated so far."""
         return self._rank.decoders.passes
 
-    def start(self, now_ns: int) -> None:
-        """Begin a pass, or a run of passes, at `now_ns`."""
+    def start(self, now_ns: int, quiet_ns: int = 0) -> None:
+        """Begin a pass, or a run of passes, at `now_ns`.
+
+        Nothing arrives before `quiet_ns`: passes that end before it may be over when this returns.
+        """
         rank = self._rank
         self.busy = True
         self.plans += 1
+        if quiet_ns and rank.partial is not None:
+            passes = rank.decoders.passes
+            now_ns = compute_middle_chunks(rank, rank.partial, self.gap_log, now_ns, quiet_ns)
+            self.plans += rank.decoders.passes - passes
         self._start_ns = self.end_ns = now_ns
         self._passes = rank.plan(now_ns)
         if rank.run_batch:

@@ -30,7 +30,7 @@ class Worker(Protocol):
     @property
     def plans(self) -> int: ...  # noqa: D102
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
-    def start(self, now_ns: int) -> None: ...  # noqa: D102
+    def start(self, now_ns: int, quiet_ns: int = 0) -> None: ...  # noqa: D102
     def bound(self) -> int: ...  # noqa: D102
     def settle(self) -> None: ...  # noqa: D102
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
@@ -198,7 +198,7 @@ def _advance(worker: Worker, ready_ns: int, until_ns: int) -> int:
         if not worker.busy:
             if ready_ns >= until_ns or not worker.has_work:
                 return ready_ns
-            worker.start(ready_ns)
+            worker.start(ready_ns, until_ns)
         if not worker.exact:
             if until_ns == NEVER:
                 worker.settle()

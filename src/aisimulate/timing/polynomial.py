@@ -1,7 +1,8 @@
 """The reference polynomial: decode time depends only on the share of the KV pool in use (spec 01 2.1).
 
 A rank meets the same integer token counts again and again, so whole-ns durations are tabulated once per
-(pool size, speed-up) and a run of k passes is one C-speed sum over a strided slice of the table.
+(pool size, speed-up). A run of k passes is the difference of two running sums where the batch is small, so
+that runs are long, and else one C-speed sum over a strided slice of the table.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _CHUNK_TOKENS = 1 << 13
 _WIDE_BATCH = 64
 _FEW_PASSES = 8
+_SUMMED_BATCHES = 3  # batches up to here get running sums
 _MOST_PREFILLS = 1 << 16
 # A float holds every whole number up to here, so sums of float durations below it are exact.
 _EXACT_FLOAT = 1 << 53
@@ -70,7 +72,15 @@ class PolynomialTimer:
     which exceeds float error per token for any pool below 10^14 tokens, and rounding is monotone.
     """
 
-    __slots__ = ("_decode_speedup", "_full_ns", "_prefills", "_table", "_total_tokens")
+    __slots__ = (
+        "_decode_speedup",
+        "_full_ns",
+        "_prefills",
+        "_summed_batches",
+        "_sums",
+        "_table",
+        "_total_tokens",
+    )
 
     def __init__(self, total_kv_tokens: int, prefill_speedup: float, decode_speedup: float) -> None:
         self._total_tokens = total_kv_tokens
@@ -81,6 +91,9 @@ class PolynomialTimer:
             raise TimingError(f"decode_speedup_ratio {decode_speedup!r} makes a pass too long to represent")
         sums_fit = self._full_ns * max(total_kv_tokens, 1) < _EXACT_FLOAT
         self._table: array[Any] = array("d") if sums_fit else array("q")
+        # By batch n: entry i is the sum of the table's entries i - n, i - 2 n and so on.
+        self._sums = [array("d", bytes(8 * batch)) for batch in range(_SUMMED_BATCHES + 1)]
+        self._summed_batches = _SUMMED_BATCHES if sums_fit else 0
 
     def __reduce__(self) -> tuple[object, tuple[int, float, float]]:
         """Send the parameters, not the table, to another process."""
@@ -103,7 +116,7 @@ class PolynomialTimer:
         """Exact duration of a run."""
         stop = context_tokens + passes * batch
         if stop - batch < len(self._table):
-            return int(sum(self._table[context_tokens:stop:batch]))
+            return self._tabled_ns(batch, context_tokens, stop)
         rising = self._rising(batch, context_tokens, passes)
         return int(sum(self._passes(context_tokens, batch, rising))) + (passes - rising) * self._full_ns
 
@@ -130,21 +143,16 @@ class PolynomialTimer:
         if most > passes:
             most = passes
         stop = context_tokens + most * batch
-        durations: array[Any] | list[int]
-        if stop - batch < len(table):
-            durations, level = table[context_tokens:stop:batch], 0
-        else:
-            rising = self._rising(batch, context_tokens, most)
-            durations, level = self._passes(context_tokens, batch, rising), most - rising
-        total = sum(durations)
-        if total < elapsed_ns:
-            return self._level_until(most - level, most, int(total), elapsed_ns)
-        # The first pass is the shortest, so a few passes too many were counted: take them back.
-        count = len(durations)
-        while total - durations[count - 1] >= elapsed_ns:
-            count -= 1
-            total -= durations[count]
-        return count, int(total)
+        if stop - batch >= len(table):
+            return self._untabled_until(batch, context_tokens, most, elapsed_ns)
+        total = self._tabled_ns(batch, context_tokens, stop)
+        if total >= elapsed_ns:
+            # The first pass is the shortest, so a few passes too many were counted: take them back.
+            while total - table[stop - batch] >= elapsed_ns:
+                stop -= batch
+                most -= 1
+                total -= table[stop]
+        return most, int(total)
 
     def durations_ns(self, batch: int, context_tokens: int, passes: int) -> list[int]:
         """List the duration of each pass of a run."""
@@ -170,6 +178,39 @@ class PolynomialTimer:
         if not self._total_tokens:
             return np.full_like(tokens, self._full_ns), counts
         return self._price(np.minimum(tokens, self._total_tokens).astype(np.float64)), counts
+
+    def _tabled_ns(self, batch: int, context_tokens: int, stop: int) -> int:
+        """Sum the durations of a non-empty run up to context `stop` (exclusive), all in the table."""
+        if batch > self._summed_batches:
+            return int(sum(self._table[context_tokens:stop:batch]))
+        sums = self._sums[batch]
+        if stop >= len(sums):
+            self._extend_sums(batch)
+        return int(sums[stop] - sums[context_tokens])
+
+    def _extend_sums(self, batch: int) -> None:
+        """Bring the running sums of a batch up to the end of the table."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        sums = self._sums[batch]
+        added = np.array(self._table[len(sums) - batch :])
+        rows = np.zeros((-(-len(added) // batch) + 1, batch))
+        rows[0] = sums[-batch:]
+        rows[1:].flat[: len(added)] = added
+        rows = np.cumsum(rows, axis=0)[1:]
+        sums.frombytes(rows.ravel()[: len(added)].tobytes())
+
+    def _untabled_until(self, batch: int, context_tokens: int, most: int, elapsed_ns: int) -> tuple[int, int]:
+        """Finish `passes_until` for a run of at least `most` passes that leaves the table."""
+        rising = self._rising(batch, context_tokens, most)
+        durations, count = self._passes(context_tokens, batch, rising), rising
+        total = sum(durations)
+        if total < elapsed_ns:
+            return self._level_until(rising, most, int(total), elapsed_ns)
+        while total - durations[count - 1] >= elapsed_ns:
+            count -= 1
+            total -= durations[count]
+        return count, int(total)
 
     def _level_until(self, count: int, most: int, total: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` where the pool is full and every pass lasts the same."""
@@ -267,5 +308,5 @@ class PolynomialTiming:
 
 @lru_cache(maxsize=8)
 def polynomial_timer(total_kv_tokens: int, prefill_speedup: float, decode_speedup: float) -> PolynomialTimer:
-    """Give the shared timer of these parameters (at most 8 bytes per pool token each)."""
+    """Give the shared timer of these parameters (at most 32 bytes per pool token each)."""
     return PolynomialTimer(total_kv_tokens, prefill_speedup, decode_speedup)
