@@ -21,8 +21,9 @@ class FormulaTimer:
     def durations_ns(self, batch, context, passes):
         return [int(self.formula(batch, context + i * batch)) for i in range(passes)]
 
-    def decode_ns(self, batch, context):
-        return int(self.formula(batch, context))
+    def decodes_ns(self, batches, contexts):
+        forwards = zip(batches.tolist(), contexts.tolist(), strict=True)
+        return np.array([int(self.formula(*forward)) for forward in forwards], dtype=np.int64)
 
     def tally_ns(self, batches, contexts, passes, weights):
         self.priced += int(passes.sum())

@@ -184,8 +184,8 @@ def test_only_blocks_that_may_hold_a_wanted_gap_are_priced_again(monkeypatch):
 class RampTimer:
     """Vectorised, for logs too long for Python loops: the duration is the context."""
 
-    def decode_ns(self, batch, context):
-        return context
+    def decodes_ns(self, batches, contexts):
+        return contexts
 
     def tally_ns(self, batches, contexts, passes, weights):
         firsts = np.repeat(contexts - (np.cumsum(passes) - passes) * batches, passes)

@@ -75,6 +75,8 @@ def check_cuts(timer: PassTimer, run: Run) -> None:
 def check_tally(timer: PassTimer, many: Sequence[Run]) -> None:
     """`tally_ns` counts `durations_ns` of every run; run i has weight i + 1."""
     columns = [np.array([run[i] for run in many], dtype=np.int64) for i in range(3)]
+    firsts = timer.decodes_ns(columns[0], columns[1])
+    assert firsts.tolist() == [timer.decode_ns(run[0], run[1]) for run in many]
     durations, counts = timer.tally_ns(*columns, np.arange(1, len(many) + 1))
     assert durations.dtype == counts.dtype == np.int64
     tallied: Counter[int] = Counter()

@@ -43,6 +43,12 @@ class PassTimer(Protocol):
         """List the duration of each pass of a run, in order."""
         ...
 
+    def decodes_ns(
+        self, batches: npt.NDArray[np.int64], contexts: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """`decode_ns` of many forwards."""
+        ...
+
     def tally_ns(
         self,
         batches: npt.NDArray[np.int64],

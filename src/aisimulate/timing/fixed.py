@@ -51,6 +51,12 @@ class FixedTimer:
         """List the duration of each pass of a run."""
         return [self._decode_ns] * passes
 
+    def decodes_ns(self, batches: Int64s, contexts: Int64s) -> Int64s:
+        """Durations of many decode forwards."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+
+        return np.full(len(batches), self._decode_ns)
+
     def tally_ns(
         self, batches: Int64s, contexts: Int64s, passes: Int64s, weights: Int64s
     ) -> tuple[Int64s, Int64s]:

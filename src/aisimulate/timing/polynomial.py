@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import TimingError
 from aisimulate.core.units import NS_PER_S, duration_ns, scaled_ns
-from aisimulate.timing.ramps import expand_ramps
+from aisimulate.timing.ramps import tally_ramps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,24 +160,22 @@ class PolynomialTimer:
         durations = list(map(int, self._passes(context_tokens, batch, rising)))
         return durations + [self._full_ns] * (passes - rising)
 
+    def decodes_ns(self, batches: Int64s, contexts: Int64s) -> Int64s:
+        """Durations of many decode forwards."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+
+        if len(contexts) and contexts.max() < len(self._table):
+            return np.frombuffer(self._table, dtype=self._table.typecode)[contexts].astype(np.int64)
+        if not self._total_tokens:
+            return np.full_like(contexts, self._full_ns)
+        return self._price(np.minimum(contexts, self._total_tokens).astype(np.float64))
+
     def tally_ns(
         self, batches: Int64s, contexts: Int64s, passes: Int64s, weights: Int64s
     ) -> tuple[Int64s, Int64s]:
         """Count the passes of many runs by context, hence by duration, where contexts meet often enough."""
-        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
-
-        tokens = expand_ramps(contexts, batches, passes)
-        counts = np.repeat(weights, passes)
-        if len(tokens) and (lowest := int(tokens.min())) + len(tokens) > (highest := int(tokens.max())):
-            tallied = np.bincount(tokens - lowest, weights=counts, minlength=highest - lowest + 1)
-            seen = np.flatnonzero(tallied)
-            tokens, counts = seen + lowest, tallied[seen].astype(np.int64)
-            if highest < len(self._table):
-                table = np.frombuffer(self._table, dtype=self._table.typecode)
-                return table[tokens].astype(np.int64), counts
-        if not self._total_tokens:
-            return np.full_like(tokens, self._full_ns), counts
-        return self._price(np.minimum(tokens, self._total_tokens).astype(np.float64)), counts
+        tokens, counts = tally_ramps(contexts, batches, passes, weights)
+        return self.decodes_ns(tokens, tokens), counts
 
     def _tabled_ns(self, batch: int, context_tokens: int, stop: int) -> int:
         """Sum the durations of a non-empty run up to context `stop` (exclusive), all in the table."""

@@ -1,8 +1,8 @@
-"""Vector helper of the timers that price runs piece by piece."""
+"""Vector helpers of the timers: arithmetic progressions, listed or counted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,3 +33,45 @@ def expand_ramps(firsts: Int64s, steps: Int64s, counts: Int64s) -> Int64s:
         values[start:stop] = block
         low, start = high, stop
     return values
+
+
+def tally_ramps(firsts: Int64s, steps: Int64s, counts: Int64s, weights: Int64s) -> tuple[Int64s, Int64s]:
+    """Count the values of arithmetic progressions, each value `weights[i]` times: (values, counts).
+
+    Equal values are put together where they are many.
+    """
+    import numpy as np  # noqa: PLC0415 - as above
+
+    total = int(counts.sum())
+    if not total:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    lowest, highest = int(firsts.min()), int((firsts + steps * np.maximum(counts - 1, 0)).max())
+    span = highest - lowest + 1
+    distinct = np.unique(steps)
+    tallied: npt.NDArray[Any]
+    if span * len(distinct) <= total:
+        tallied = _count_by_step(firsts - lowest, steps, counts, weights, span, distinct.tolist())
+    elif span < total:
+        values = expand_ramps(firsts, steps, counts)
+        tallied = np.bincount(values - lowest, weights=np.repeat(weights, counts), minlength=span)
+    else:
+        return expand_ramps(firsts, steps, counts), np.repeat(weights, counts)
+    seen = np.flatnonzero(tallied)
+    return seen + lowest, tallied[seen].astype(np.int64)
+
+
+def _count_by_step(
+    firsts: Int64s, steps: Int64s, counts: Int64s, weights: Int64s, span: int, distinct: list[int]
+) -> npt.NDArray[np.float64]:
+    """Count the values 0 .. span - 1 without listing them: where progressions of one step begin and end."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    tallied = np.zeros(span)
+    for step in distinct:
+        chosen = steps == step
+        begins, weight = firsts[chosen], weights[chosen]
+        ends = begins + step * counts[chosen]
+        size = -(-(span + step) // step) * step
+        changes = np.bincount(begins, weight, size) - np.bincount(ends, weight, size)
+        tallied += np.cumsum(changes.reshape(-1, step), axis=0).ravel()[:span]
+    return tallied

@@ -186,6 +186,12 @@ class AicTimer:
             durations += [first_ns + slope * i for i in range(count)]
         return durations
 
+    def decodes_ns(self, batches: Int64s, contexts: Int64s) -> Int64s:
+        """Durations of many decode forwards, one after the other."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+
+        return np.array(list(map(self.decode_ns, batches.tolist(), contexts.tolist())), dtype=np.int64)
+
     def tally_ns(
         self, batches: Int64s, contexts: Int64s, passes: Int64s, weights: Int64s
     ) -> tuple[Int64s, Int64s]:
