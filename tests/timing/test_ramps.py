@@ -30,7 +30,12 @@ def tallied(ramps: list[Ramp]) -> Counter[int]:
 
 
 def ramps(most_steps: int, most_passes: int) -> st.SearchStrategy[list[Ramp]]:
-    numbers = (st.integers(0, 200), st.integers(1, most_steps), st.integers(0, most_passes), st.integers(1, 9))
+    numbers = (
+        st.integers(0, 200),
+        st.integers(1, most_steps),
+        st.integers(0, most_passes),
+        st.integers(1, 9),
+    )
     return st.lists(st.tuples(*numbers), max_size=12)
 
 

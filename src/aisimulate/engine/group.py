@@ -71,12 +71,14 @@ class GroupWorker:
         """Queue a sequence placed on one rank of this worker."""
         self._ranks[sequence.rank].submit(sequence)
 
-    def start(self, now_ns: int, quiet_ns: int = 0) -> None:
-        """Begin a group pass, or a run of them, at `now_ns`."""
+    def start(self, now_ns: int, quiet_ns: int = 0) -> bool:
+        """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
+        self._active = [rank for rank in self._ranks if rank.has_work]
+        if not self._active:
+            return False
         self.plans += 1
         self.busy = True
         self._start_ns = now_ns
-        self._active = [rank for rank in self._ranks if rank.has_work]
         planned = [rank.plan(now_ns) for rank in self._active]
         self._passes = min(planned)
         if not all(rank.run_batch for rank in self._active):
@@ -85,6 +87,7 @@ class GroupWorker:
         self._totals = self._durations[:]
         self.exact = self._passes == 1
         self.end_ns = now_ns + self._durations[0]
+        return True
 
     def _first_ns(self, rank: RankScheduler) -> int:
         if rank.run_batch:

@@ -52,20 +52,21 @@ class RankWorker:
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""
-        rank = self._rank  # asked once per pass: not worth a second property call
-        return bool(rank.decoders.count or rank.waiting or rank.partial)
+        return self._rank.has_work
 
     @property
     def passes(self) -> int:
         """Passes simulated so far."""
         return self._rank.decoders.passes
 
-    def start(self, now_ns: int, quiet_ns: int = 0) -> None:
-        """Begin a pass, or a run of passes, at `now_ns`.
+    def start(self, now_ns: int, quiet_ns: int = 0) -> bool:
+        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one.
 
         Nothing arrives before `quiet_ns`: passes that end before it may be over when this returns.
         """
         rank = self._rank
+        if not (rank.decoders.count or rank.waiting or rank.partial):
+            return False
         self.busy = True
         self.plans += 1
         if quiet_ns and rank.partial is not None:
@@ -79,6 +80,7 @@ class RankWorker:
         else:
             self.exact = True
             self.end_ns += rank.pass_ns
+        return True
 
     def bound(self) -> int:
         """Bring `end_ns` to its best cheap lower bound and return it."""

@@ -30,7 +30,7 @@ class Worker(Protocol):
     @property
     def plans(self) -> int: ...  # noqa: D102
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
-    def start(self, now_ns: int, quiet_ns: int = 0) -> None: ...  # noqa: D102
+    def start(self, now_ns: int, quiet_ns: int = 0) -> bool: ...  # noqa: D102
     def bound(self) -> int: ...  # noqa: D102
     def settle(self) -> None: ...  # noqa: D102
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
@@ -156,8 +156,7 @@ class Fleet:
         """Start passes on idle workers in worker order; passes of no length end and go on at once."""
         for index in sorted(candidates):
             worker = self._workers[index]
-            while worker.has_work and not worker.busy:
-                worker.start(now_ns)
+            while not worker.busy and worker.start(now_ns):
                 self._ends[index] = worker.bound()
                 if worker.end_ns == now_ns and not worker.exact:
                     worker.settle()
@@ -195,10 +194,8 @@ def _advance(worker: Worker, ready_ns: int, until_ns: int) -> int:
     No pass starts at `until_ns` itself: what arrives then joins that pass.
     """
     while True:
-        if not worker.busy:
-            if ready_ns >= until_ns or not worker.has_work:
-                return ready_ns
-            worker.start(ready_ns, until_ns)
+        if not worker.busy and (ready_ns >= until_ns or not worker.start(ready_ns, until_ns)):
+            return ready_ns
         if not worker.exact:
             if until_ns == NEVER:
                 worker.settle()
