@@ -16,8 +16,10 @@ from aisimulate.replay.execute import execute
 from oracle.fleet import replay
 from oracle.records import oracle_records, report_records
 from oracle.strategies import (
+    ROUND_TIMES,
     Scenario,
     echo_scenarios,
+    long_prompt_scenarios,
     outgrowing_scenarios,
     scenarios,
     turnstile_scenarios,
@@ -78,6 +80,45 @@ def test_equals_the_oracle_where_requests_end_at_once(scenario: Scenario) -> Non
 @given(outgrowing_scenarios())
 def test_equals_the_oracle_where_sessions_outgrow_the_pool(scenario: Scenario) -> None:
     check(scenario)
+
+
+@budget(100)
+@given(long_prompt_scenarios())
+def test_equals_the_oracle_where_prompts_take_many_passes(scenario: Scenario) -> None:
+    check(scenario)
+
+
+ROUND_RANK = {
+    "backend": "vllm",
+    "block_size": 2,
+    "max_num_seqs": 4,
+    "enable_prefix_caching": True,
+    "enable_chunked_prefill": True,
+    "timing_model": ROUND_TIMES,
+}
+
+
+@pytest.mark.parametrize(
+    ("rank", "requests"),
+    [
+        pytest.param(
+            {"num_gpu_blocks": 100, "max_num_batched_tokens": 8},
+            [(0.0, 43, 60), (20.0, 40, 60)],
+            id="an arrival at the end of a middle chunk joins the pass after it",
+        ),
+        pytest.param(
+            {"num_gpu_blocks": 20, "max_num_batched_tokens": 3},
+            [(0.0, 4, 60), (4.0, 30, 4)],
+            id="a decoding request leaves no blocks for a middle chunk",
+        ),
+    ],
+)
+def test_long_prompt_meets_another_request(rank: dict, requests: list, tmp_path: Path) -> None:
+    rows = [
+        {"t": now_ms, "isl": isl, "osl": osl, "h": [1000 * number + k for k in range(-(-isl // 2))]}
+        for number, (now_ms, isl, osl) in enumerate(requests)
+    ]
+    assert_same(payload_of({"rank": ROUND_RANK | rank, "dp_size": 1, "requests": rows}, tmp_path))
 
 
 @pytest.mark.parametrize("case", EXAMPLES, ids=lambda case: case["name"][:3])

@@ -43,6 +43,10 @@ def timing_models(draw: st.DrawFn) -> dict[str, Any]:
     return {"type": "fixed", "prefill_ms": prefill, "decode_ms": decode}
 
 
+# Arrivals at multiples of 4 ms fall on the ends of passes.
+ROUND_TIMES = {"type": "fixed", "prefill_ms": 4.0, "decode_ms": 4.0}
+
+
 @st.composite
 def ranks(draw: st.DrawFn) -> dict[str, Any]:
     """Rank settings around the limits of what fits."""
@@ -226,6 +230,35 @@ def outgrowing_scenarios(draw: st.DrawFn) -> Scenario:
         traffic["request_rate"] = 50.0
     workers, dp_size = draw(st.integers(1, 2)), draw(st.sampled_from([1, 1, 2]))
     return Scenario({"spec": _spec(rank, workers, dp_size), "traffic": traffic}, None)
+
+
+@st.composite
+def long_prompt_scenarios(draw: st.DrawFn) -> Scenario:
+    """Open loops whose prompts take many passes while others decode, arrive, end at once or are rejected."""
+    blocks = draw(st.sampled_from([16, 24, 40, 100]))
+    rank = draw(ranks()) | {
+        "num_gpu_blocks": blocks,
+        "max_num_batched_tokens": draw(st.sampled_from([3, 5, 8])),
+        "max_model_len": draw(st.sampled_from([None, None, 90])),
+        "enable_chunked_prefill": True,
+        "timing_model": draw(st.one_of(timing_models(), st.just(ROUND_TIMES))),
+    }
+    block, rows = rank["block_size"], []
+    now_ms = 0.0
+    for _ in range(draw(st.integers(2, 8))):
+        length, output = (
+            draw(st.sampled_from([2, 8, 32, 40, 64, 95])),
+            draw(st.sampled_from([0, 1, 4, 30, 60])),
+        )
+        stem = draw(st.integers(0, 2))  # equal stems share their whole prompt
+        ids = [1000 * stem + k for k in range(-(-length // block))]
+        row = {"timestamp": now_ms, "input_length": length, "output_length": output, "hash_ids": ids}
+        if not draw(st.integers(0, 3)):
+            row["output_token_ids"] = list(range(output))
+        rows.append(row)
+        now_ms += draw(st.sampled_from([*GAPS_MS, 20.0, 40.0]))
+    traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
+    return Scenario({"spec": _spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)
 
 
 @st.composite
