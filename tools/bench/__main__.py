@@ -57,7 +57,8 @@ def _machine() -> list[str]:
     lto = "with" if "--with-lto" in options else "without"
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     return [
-        f"python {platform.python_version()}, configured {optimised} --enable-optimizations, {lto} --with-lto",
+        f"python {platform.python_version()}, "
+        f"configured {optimised} --enable-optimizations, {lto} --with-lto",
         f"{os.cpu_count()} cores, load average {load}",
     ]
 
