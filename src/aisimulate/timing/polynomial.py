@@ -190,13 +190,13 @@ class PolynomialTimer:
         """Bring the running sums of a batch up to the end of the table."""
         import numpy as np  # noqa: PLC0415 - as above
 
-        sums = self._sums[batch]
-        added = np.array(self._table[len(sums) - batch :])
-        rows = np.zeros((-(-len(added) // batch) + 1, batch))
-        rows[0] = sums[-batch:]
-        rows[1:].flat[: len(added)] = added
-        rows = np.cumsum(rows, axis=0)[1:]
-        sums.frombytes(rows.ravel()[: len(added)].tobytes())
+        table, sums = self._table, self._sums[batch]
+        for start in range(len(sums) - batch, len(table), _CHUNK_TOKENS // batch * batch):
+            added = np.frombuffer(table[start : start + _CHUNK_TOKENS // batch * batch])
+            rows = np.zeros((-(-len(added) // batch) + 1, batch))
+            rows[0] = sums[-batch:]
+            rows.ravel()[batch : batch + len(added)] = added
+            sums.frombytes(np.cumsum(rows, axis=0).ravel()[batch : batch + len(added)].tobytes())
 
     def _untabled_until(self, batch: int, context_tokens: int, most: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` for a run of at least `most` passes that leaves the table."""
