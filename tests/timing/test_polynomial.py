@@ -123,3 +123,24 @@ def test_equal_parameters_share_one_timer() -> None:
 def test_absurd_slowdowns_are_refused(speedup: float) -> None:
     with pytest.raises(TimingError, match="decode_speedup_ratio"):
         make(100, speedup)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4])
+@pytest.mark.parametrize("speedup", [1.0, 1e-4])
+def test_runs_cost_the_same_once_running_sums_are_kept(batch: int, speedup: float) -> None:
+    """Sums start after some use and follow the growing table; every way of adding up agrees."""
+    total = 60_000
+    expected = make(total, speedup).durations_ns(1, 0, total)
+    timer = make(total, speedup)
+    for longest in (9_000, 20_000, 40_000):
+        for start in range(100):
+            stop = longest - start
+            passes = -(-(stop - start) // batch)
+            durations = expected[start : start + passes * batch : batch]
+            assert timer.run_ns(batch, start, passes) == sum(durations)
+            assert timer.passes_until(batch, start, passes, sum(durations[:-7])) == (
+                passes - 7,
+                sum(durations[:-7]),
+            )
+    exact = speedup == 1.0  # such long durations as the other ones add up beyond what a float holds
+    assert [len(sums) > 40_000 for sums in timer._sums] == [exact and n == batch for n in range(4)]
