@@ -72,7 +72,10 @@ class GroupWorker:
         self._ranks[sequence.rank].submit(sequence)
 
     def start(self, now_ns: int, quiet_ns: int = 0) -> bool:
-        """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
+        """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one.
+
+        All passes are left to be ended by the caller, so `quiet_ns` changes nothing here.
+        """
         self._active = [rank for rank in self._ranks if rank.has_work]
         if not self._active:
             return False

@@ -77,7 +77,6 @@ class PolynomialTimer:
         "_decode_speedup",
         "_full_ns",
         "_prefills",
-        "_summed_batches",
         "_sums",
         "_table",
         "_total_tokens",
@@ -93,9 +92,10 @@ class PolynomialTimer:
         sums_fit = self._full_ns * max(total_kv_tokens, 1) < _EXACT_FLOAT
         self._table: array[Any] = array("d") if sums_fit else array("q")
         # By batch n: entry i is the sum of the table's entries i - n, i - 2 n and so on.
-        self._sums = [array("d", bytes(8 * batch)) for batch in range(_SUMMED_BATCHES + 1)]
+        self._sums = (
+            [array("d", bytes(8 * batch)) for batch in range(_SUMMED_BATCHES + 1)] if sums_fit else []
+        )
         self._added = [0] * len(self._sums)  # passes added up one by one since the sums last grew
-        self._summed_batches = _SUMMED_BATCHES if sums_fit else 0
 
     def __reduce__(self) -> tuple[object, tuple[int, float, float]]:
         """Send the parameters, not the table, to another process."""
@@ -181,7 +181,7 @@ class PolynomialTimer:
 
     def _tabled_ns(self, batch: int, context_tokens: int, stop: int) -> int:
         """Sum the durations of a non-empty run up to context `stop` (exclusive), all in the table."""
-        if batch > self._summed_batches:
+        if batch >= len(self._sums):
             return int(sum(self._table[context_tokens:stop:batch]))
         sums = self._sums[batch]
         if stop >= len(sums):
