@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -93,21 +93,6 @@ class FieldTable:
                 for number, effect in enumerate(effects):
                     if isinstance(effect, kind):
                         yield f"{model.__name__}.{name}-{number}", effect
-
-
-def models_below(*roots: type[BaseModel]) -> set[type[BaseModel]]:
-    """Collect every model that can be written inside the roots, the roots included."""
-    found: set[type[BaseModel]] = set()
-    waiting: list[Any] = list(roots)
-    while waiting:
-        kind = waiting.pop()
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            if kind not in found:
-                found.add(kind)
-                waiting += [info.annotation for info in kind.model_fields.values()]
-        else:
-            waiting += get_args(kind)
-    return found
 
 
 def changed(base: Payload, changes: Changes) -> Payload:

@@ -34,8 +34,9 @@ from aisimulate.spica.config import (
     Workload,
 )
 from aisimulate.spica.parallel_pins import PIN_KEYS
+from model_walk import models_below
 
-from .field_walk import STAYS, Acts, models_below
+from .field_walk import STAYS, Acts
 from .test_every_payload_field_acts import TABLE as PAYLOAD_TABLE
 
 TEXT = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()

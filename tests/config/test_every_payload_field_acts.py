@@ -12,11 +12,12 @@ from aisimulate.config.spec import ReplaySpec
 from aisimulate.config.traffic import RuntimeTraffic
 from aisimulate.core.errors import AISimulateError
 from aisimulate.replay.execute import execute
+from model_walk import models_below
 
 from .field_payloads import AIC, CROWD, SYNTHETIC, TRACE
 from .field_table_engine import TABLE as ENGINE_TABLE
 from .field_table_spec import TABLE as SPEC_TABLE
-from .field_walk import STAYS, Acts, FieldTable, Inert, Refused, changed, models_below, result
+from .field_walk import STAYS, Acts, FieldTable, Inert, Refused, changed, result
 
 TABLE = FieldTable({**SPEC_TABLE.rows, **ENGINE_TABLE.rows})
 ACTS, REFUSED, INERT = (list(TABLE.cases(kind)) for kind in (Acts, Refused, Inert))

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
-
-from pydantic import BaseModel
+from typing import Any
 
 from aisimulate.replay.execute import execute
 from aisimulate.spica.config import SmartSearchConfig
@@ -142,21 +140,6 @@ def cases(table: Table, kind: type[Effect]) -> Iterator[tuple[str, Effect]]:
             for number, effect in enumerate(effects):
                 if isinstance(effect, kind):
                     yield f"{model}.{name}-{number}", effect
-
-
-def models_below(root: type[BaseModel]) -> set[type[BaseModel]]:
-    """Collect every model that can be written inside the root, the root included."""
-    found: set[type[BaseModel]] = set()
-    waiting: list[Any] = [root]
-    while waiting:
-        kind = waiting.pop()
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            if kind not in found:
-                found.add(kind)
-                waiting += [info.annotation for info in kind.model_fields.values()]
-        else:
-            waiting += get_args(kind)
-    return found
 
 
 # Configurations under which each field has something to act on ----------------------------------------------

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from spica_field_table import TABLE
-from spica_walk import PINNED, POOL, TRACE, Acts, Inert, Refused, cases, changed, look, models_below
+from spica_walk import PINNED, POOL, TRACE, Acts, Inert, Refused, cases, changed, look
 
 from aisimulate.spica.config import SmartSearchConfig
+from model_walk import models_below
 
 ACTS, REFUSED, INERT = (list(cases(TABLE, kind)) for kind in (Acts, Refused, Inert))
 
