@@ -150,22 +150,9 @@ class SessionDriver:
         keys, planned = turn.block_ids, False
         if self._speller is not None:
             keys, planned = self._own_content(turn)
-        # What `_enter` does, written out: nearly every request of nearly every workload comes through here.
-        sequence = Sequence(
-            len(self.sequences),
-            turn,
-            session,
-            session.turn_offset,
-            arrival_ms,
-            ready_ns,
-            turn.input_tokens,
-            turn.output_tokens,
-            keys,
-            self._stride,
-            planned,
+        return self._enter(
+            turn, session, session.turn_offset, arrival_ms, ready_ns, turn.input_tokens, keys, planned
         )
-        self.sequences.append(sequence)
-        return sequence
 
     def _open_conversation(self, index: int, session: Session, arrival_ms: float) -> _Conversation:
         history = None
