@@ -104,22 +104,15 @@ def _keep_supported(knob: str, legal: Callable[[Any], bool], config: SmartSearch
 
 def _drop_throughput_scaling(config: SmartSearchConfig) -> FilterResult:
     """Filter 1: predictive throughput scaling needs an SLA to size for."""
-    policies = config.search_space.planner_scaling_policy
     allowed = config.goal.planner_optimization_target == "sla"
-    kept, dropped = filter_scaling_policies(policies, allow_throughput=allowed)
-    if not dropped:
-        return config, []
     target = config.goal.target.value
-    if not kept:
-        raise InputError(
-            f"planner_scaling_policy: every entry enables throughput scaling, which the goal {target!r} "
-            "cannot seed; use a goodput goal with ttft_ms and itl_ms, or include 'disabled' or a 'load_*'"
-        )
-    note = (
-        f"planner_scaling_policy: dropped {len(dropped)} with throughput scaling, which the goal {target!r} "
-        f"cannot seed: {_listed(dropped)}"
+    return _keep_policies(
+        config,
+        *filter_scaling_policies(config.search_space.planner_scaling_policy, allow_throughput=allowed),
+        why=f" with throughput scaling, which the goal {target!r} cannot seed",
+        refusal=f"every entry enables throughput scaling, which the goal {target!r} cannot seed; use a "
+        "goodput goal with ttft_ms and itl_ms, or include 'disabled' or a 'load_*'",
     )
-    return _with_choices(config, {"planner_scaling_policy": kept}), [note]
 
 
 def _drop_unseeded_scaling(config: SmartSearchConfig) -> FilterResult:
@@ -128,19 +121,25 @@ def _drop_unseeded_scaling(config: SmartSearchConfig) -> FilterResult:
     if config.goal.planner_optimization_target != "sla" or sla is None or sla.has_token_bounds:
         return config, []
     policies = config.search_space.planner_scaling_policy
-    kept = [policy for policy in policies if not enables_scaling(policy)]
-    dropped = [policy for policy in policies if enables_scaling(policy)]
+    return _keep_policies(
+        config,
+        [policy for policy in policies if not enables_scaling(policy)],
+        [policy for policy in policies if enables_scaling(policy)],
+        why=", because an e2e-only SLA cannot seed the planner's ttft/itl target",
+        refusal="every entry scales, but an e2e-only SLA cannot seed the planner's ttft/itl target; set "
+        "sla.ttft_ms and sla.itl_ms, or include 'disabled'",
+    )
+
+
+def _keep_policies(
+    config: SmartSearchConfig, kept: list[Any], dropped: list[Any], *, why: str, refusal: str
+) -> FilterResult:
+    """Search on with the policies that are left; raise InputError when none is."""
     if not dropped:
         return config, []
     if not kept:
-        raise InputError(
-            "planner_scaling_policy: every entry scales, but an e2e-only SLA cannot seed the planner's "
-            "ttft/itl target; set sla.ttft_ms and sla.itl_ms, or include 'disabled'"
-        )
-    note = (
-        f"planner_scaling_policy: dropped {len(dropped)}, because an e2e-only SLA cannot seed the planner's "
-        f"ttft/itl target: {_listed(dropped)}"
-    )
+        raise InputError(f"planner_scaling_policy: {refusal}")
+    note = f"planner_scaling_policy: dropped {len(dropped)}{why}: {_listed(dropped)}"
     return _with_choices(config, {"planner_scaling_policy": kept}), [note]
 
 
