@@ -71,11 +71,16 @@ class GroupWorker:
         """Queue a sequence placed on one rank of this worker."""
         self._ranks[sequence.rank].submit(sequence)
 
-    def start(self, now_ns: int, quiet_ns: int = 0) -> bool:
-        """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one.
+    def advance(self, now_ns: int, until_ns: int) -> int:
+        """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
+        while now_ns < until_ns and self.start(now_ns):
+            self.cut(until_ns)
+            self.finish()
+            now_ns = self.end_ns
+        return now_ns
 
-        All passes are left to be ended by the caller, so `quiet_ns` changes nothing here.
-        """
+    def start(self, now_ns: int) -> bool:
+        """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
         self._active = [rank for rank in self._ranks if rank.has_work]
         if not self._active:
             return False

@@ -36,6 +36,7 @@ class RankScheduler:
     """
 
     __slots__ = (
+        "_block_size",
         "_chunk_count",
         "_chunk_ends",
         "_chunk_starts",
@@ -77,6 +78,7 @@ class RankScheduler:
         self.timer = timer
         self.pool = RunPool(params.num_gpu_blocks, params.block_size)
         self.decoders = DecodeSet(params.block_size)
+        self._block_size = params.block_size
         self.waiting: deque[Sequence] = deque()
         self.partial: Sequence | None = None
         self.stalled: dict[Sequence, None] = {}  # decoders that missed the last pass
@@ -172,6 +174,10 @@ class RankScheduler:
         if self.eventful:
             self._clear()
         decoders, pool = self.decoders, self.pool
+        if not (self.waiting or self.eventful or self.unusual or self.partial) and (
+            passes := self._plain_run(decoders, pool)
+        ):
+            return passes
         self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
         if self.budget < 0 or (self.fifo and self._lacks_room(opening)):
@@ -300,6 +306,17 @@ class RankScheduler:
 
     # Price ----------------------------------------------------------------------------------------------
 
+    def _plain_run(self, decoders: DecodeSet, pool: RunPool) -> int:
+        """Plan a run in which nothing but decoding can happen; 0 if blocks or the budget may run out."""
+        count = decoders.count
+        passes = decoders.next_due - decoders.passes
+        if count * (passes // self._block_size + 1) > pool.free + pool.inactive or count > self.pass_tokens:
+            return 0
+        self.run_batch = self.gap_weight = count
+        self.run_context = decoders.context_tokens
+        self._opening = 0
+        return passes
+
     def _plan_run(self, opening: int) -> int:
         """Extend the pass just begun to the longest run of identical passes.
 
@@ -341,8 +358,8 @@ class RankScheduler:
         `first_end_ns` is the end of the first of these passes (it settles second tokens).
         """
         decoders = self.decoders
-        if passes > 1:
-            # Growth of the first pass was taken when it began.
+        if self.run_batch:
+            # What was taken when the pass began is the growth of the first one.
             self.pool.take(decoders.demand(passes) - self._opening)
         is_due = decoders.advance(passes)
         terminal = self._commit_unusual(end_ns) if self.unusual else []

@@ -59,20 +59,44 @@ class RankWorker:
         """Passes simulated so far."""
         return self._rank.decoders.passes
 
-    def start(self, now_ns: int, quiet_ns: int = 0) -> bool:
-        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one.
+    def advance(self, now_ns: int, until_ns: int) -> int:
+        """Run all passes that start before `until_ns`, the first of them at `now_ns`; return when they end.
 
-        Nothing arrives before `quiet_ns`: passes that end before it may be over when this returns.
+        Nothing arrives meanwhile, so each ends before the next is planned and none is ever in flight.
         """
+        rank, log, timer = self._rank, self.gap_log, self._timer
+        decoders, waiting = rank.decoders, rank.waiting
+        plan, commit, passes_until = rank.plan, rank.commit, timer.passes_until
+        while now_ns < until_ns and (decoders.count or waiting or rank.partial):
+            self.plans += 1
+            if rank.partial is not None:
+                passes = decoders.passes
+                now_ns = compute_middle_chunks(rank, rank.partial, log, now_ns, until_ns)
+                self.plans += decoders.passes - passes
+            first_end_ns = 0
+            passes = plan(now_ns)
+            if batch := rank.run_batch:
+                context = rank.run_context
+                passes, run_ns = passes_until(batch, context, passes, until_ns - now_ns)
+                log.runs.append((batch, context, passes, batch, decoders.passes))
+                if rank.fresh:
+                    first_end_ns = now_ns + timer.decode_ns(batch, context)
+                now_ns += run_ns
+            else:
+                if rank.gap_weight:
+                    log.passes.append((rank.pass_ns, rank.gap_weight, decoders.passes))
+                now_ns += rank.pass_ns
+                first_end_ns = now_ns
+            commit(passes, first_end_ns, now_ns)
+        return now_ns
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
         rank = self._rank
         if not (rank.decoders.count or rank.waiting or rank.partial):
             return False
         self.busy = True
         self.plans += 1
-        if quiet_ns and rank.partial is not None:
-            passes = rank.decoders.passes
-            now_ns = compute_middle_chunks(rank, rank.partial, self.gap_log, now_ns, quiet_ns)
-            self.plans += rank.decoders.passes - passes
         self._start_ns = self.end_ns = now_ns
         self._passes = rank.plan(now_ns)
         if rank.run_batch:

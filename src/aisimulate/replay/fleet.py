@@ -30,7 +30,8 @@ class Worker(Protocol):
     @property
     def plans(self) -> int: ...  # noqa: D102
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
-    def start(self, now_ns: int, quiet_ns: int = 0) -> bool: ...  # noqa: D102
+    def advance(self, now_ns: int, until_ns: int) -> int: ...  # noqa: D102
+    def start(self, now_ns: int) -> bool: ...  # noqa: D102
     def bound(self) -> int: ...  # noqa: D102
     def settle(self) -> None: ...  # noqa: D102
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
@@ -173,35 +174,18 @@ class Fleet:
     # One worker at a time ----------------------------------------------------------------------------
 
     def _run_lanes(self) -> None:
-        """Run without a shared clock: no request depends on another, so only its own worker sees it."""
-        ready = [0] * len(self._workers)  # when an idle worker may start its next pass
+        """Run without a shared clock: no request depends on another, so only its own worker sees it.
+
+        No pass starts at the instant of an arrival before it is placed: what arrives then joins that pass.
+        """
+        ready = [0] * len(self._workers)  # when a worker may start its next pass
         for sequence in self._driver.pop_ready(NEVER):
             index, sequence.rank = self._placement.place(sequence)
             sequence.worker = index
             worker = self._workers[index]
             arrival_ns = sequence.arrival_ns
-            ready[index] = _advance(worker, ready[index], arrival_ns)
-            if not (worker.busy or worker.has_work):
-                ready[index] = arrival_ns
+            ready_ns = worker.advance(ready[index], arrival_ns)
+            ready[index] = max(ready_ns, arrival_ns)
             worker.submit(sequence)
         for index, worker in enumerate(self._workers):
-            self.end_ns = max(self.end_ns, _advance(worker, ready[index], NEVER))
-
-
-def _advance(worker: Worker, ready_ns: int, until_ns: int) -> int:
-    """Run one worker up to `until_ns`; return when it may start its next pass.
-
-    No pass starts at `until_ns` itself: what arrives then joins that pass.
-    """
-    while True:
-        if not worker.busy and (ready_ns >= until_ns or not worker.start(ready_ns, until_ns)):
-            return ready_ns
-        if not worker.exact:
-            if until_ns == NEVER:
-                worker.settle()
-            else:
-                worker.cut(until_ns)
-        if worker.end_ns > until_ns:
-            return ready_ns
-        worker.finish()
-        ready_ns = worker.end_ns
+            self.end_ns = max(self.end_ns, worker.advance(ready[index], NEVER))
