@@ -22,7 +22,8 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
     """Admit from the head of the queue until the head has to wait; reject what can never run."""
     waiting = rank.waiting
     running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
-    while waiting and running < rank.params.max_num_seqs and not rank.preempted:
+    most = rank.params.max_num_seqs
+    while waiting and running < most and not rank.preempted:
         sequence = waiting[0]
         budget = rank.budget
         if sequence.reason is None:
@@ -51,19 +52,20 @@ def _stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:
 
 def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     """Admit the head if its known length fits and the budget gives it a token; else do nothing."""
-    pool = rank.pool
-    size, tokens = rank.params.block_size, sequence.tokens
+    pool, size, budget = rank.pool, rank.block_size, rank.budget
+    tokens = end = sequence.tokens
     match, tail = (pool.miss, sequence.len) if sequence.keys is None else _lookup(rank, sequence)
     hit, held, _, _ = match
-    if -(-tokens // size) - held > pool.free + pool.inactive:
+    blocks, cached = -(-tokens // size), hit + tail
+    if blocks - held > pool.free + pool.inactive:
         return False
-    start = (hit + tail) * size
-    end = tokens
-    if end - start > rank.budget:
-        end = start + rank.budget
+    start = cached * size
+    if end - start > budget:
+        end = start + budget
         if end == start or _refuses_chunks(rank, sequence, start):
             return False
-    fresh = -(-end // size) - hit - tail
+        blocks = -(-end // size)
+    fresh = blocks - cached
     if rank.planned:
         _make_room(rank, match, fresh + tail, now_ns)
     if hit:
@@ -81,8 +83,7 @@ def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     else:
         rank.waiting.popleft()
     sequence.admissions += ((now_ns, start),)
-    rank.entered += 1
-    sequence.order = rank.entered
+    rank.entered = sequence.order = rank.entered + 1
     rank.schedule_chunk(sequence, start, end)
     return True
 
@@ -96,7 +97,7 @@ def _lookup(rank: RankScheduler, sequence: Sequence) -> tuple[Match, int]:
     """Find the cached prefix of the head: shared blocks, then blocks left of its own private run."""
     keys, pool, tokens = sequence.keys, rank.pool, sequence.tokens
     assert keys is not None
-    size = rank.params.block_size
+    size = rank.block_size
     shared = sequence.input_tokens // size
     if sequence.planned and sequence.most_computed > sequence.input_tokens:
         shared = sequence.most_computed // size  # a generated block has an identity once it was computed

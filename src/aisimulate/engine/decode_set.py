@@ -53,11 +53,12 @@ class DecodeSet:
 
     def add(self, sequence: Sequence) -> None:
         """Append a sequence that just emitted a token (its `tokens` counts it) to the running order."""
-        sequence.joined = self.passes
-        sequence.base = sequence.tokens - self.passes
+        tokens = sequence.tokens
+        sequence.joined = passes = self.passes
+        sequence.base = tokens - passes
         self.members[sequence] = None
         self.count += 1
-        self.context_tokens += sequence.tokens
+        self.context_tokens += tokens
         self._file(sequence)
 
     def remove(self, sequence: Sequence) -> None:
@@ -118,15 +119,15 @@ class DecodeSet:
         self.next_due = finishes[0] if finishes else _NEVER
         if self._reordered:
             finished.sort(key=_running_order)
-        members, residues, size = self.members, self._residues, self._block_size
+        members, residues, openers = self.members, self._residues, self._openers
         for sequence in finished:
-            residue = -sequence.base % size
+            residue = -sequence.base % self._block_size
             residues[residue] -= 1
-            if self._openers is not None:
-                del self._openers[residue][sequence]
+            if openers is not None:
+                del openers[residue][sequence]
             del members[sequence]
-            sequence.tokens = sequence.end_tokens
-            self.context_tokens -= sequence.end_tokens
+            end = sequence.tokens = sequence.end_tokens
+            self.context_tokens -= end
         self.count -= len(finished)
         return finished
 

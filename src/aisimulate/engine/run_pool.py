@@ -259,9 +259,10 @@ class RunPool:
 
         `computed_tokens`: tokens whose KV exists; the last block may be partial and is freed at once.
         """
-        full = computed_tokens // self.block_size
-        if full * self.block_size < computed_tokens:
+        full, rest = divmod(computed_tokens, self.block_size)
+        if rest:
             self.free += 1
+        order = self._order
         tail = full - sequence.tail_start
         if tail > 0:
             if not cached:
@@ -270,21 +271,20 @@ class RunPool:
                 self.extend(sequence, sequence.tail_start, full)
             else:
                 sequence.len = tail
-                self._order.append(sequence)
+                order.append(sequence)
                 self.inactive += tail
         node = sequence.node
         if node is not None:
             if sequence.segments is not None:
                 node = self._let_go_segments(sequence, sequence.segments)
-            parent = node.parent
-            while parent is not None:
-                node.ref -= 1
-                if node.ref == 0:
-                    self._order.append(node)
+            while (parent := node.parent) is not None:
+                ref = node.ref = node.ref - 1
+                if not ref:
+                    order.append(node)
                     self.inactive += node.len
-                node, parent = parent, parent.parent
+                node = parent
             sequence.node = None
-        if len(self._order) > self._compact_above:
+        if len(order) > self._compact_above:
             self._compact()
 
     def _let_go_segments(self, sequence: Sequence, segments: list[tuple[Node, int]]) -> Node:

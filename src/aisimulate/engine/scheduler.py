@@ -36,7 +36,6 @@ class RankScheduler:
     """
 
     __slots__ = (
-        "_block_size",
         "_chunk_count",
         "_chunk_ends",
         "_chunk_starts",
@@ -45,6 +44,7 @@ class RankScheduler:
         "_longest_prompt",
         "_opening",
         "_start_ns",
+        "block_size",
         "budget",
         "decoders",
         "done",
@@ -78,7 +78,7 @@ class RankScheduler:
         self.timer = timer
         self.pool = RunPool(params.num_gpu_blocks, params.block_size)
         self.decoders = DecodeSet(params.block_size)
-        self._block_size = params.block_size
+        self.block_size = params.block_size
         self.waiting: deque[Sequence] = deque()
         self.partial: Sequence | None = None
         self.stalled: dict[Sequence, None] = {}  # decoders that missed the last pass
@@ -95,8 +95,8 @@ class RankScheduler:
         self.done: list[Sequence] = []
         self.rejected: list[Sequence] = []
         self.eventful = self.unusual = self.preempted = False
-        self._chunk_count = self._chunk_ends = self._chunk_starts = 0
-        self._joining_batch = self._joining_context = 0
+        self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
+        self._joining_batch = self._joining_context = 0  # of joining sequences in the decode forward
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
         self._start_ns = self._opening = self.budget = 0
         self.pass_tokens = params.max_num_batched_tokens
@@ -105,32 +105,28 @@ class RankScheduler:
         if params.max_model_len is not None:
             self._longest_prompt = min(params.total_kv_tokens, params.max_model_len - 1)
 
-    def _clear(self) -> None:
-        """Forget what the last pass did besides plain decoding."""
-        self.eventful = False
-        self.joining = []
-        self._chunk_count = self._chunk_ends = self._chunk_starts = 0  # of chunks with prompt tokens
-        self._joining_batch = self._joining_context = 0  # of joining sequences in the decode forward
-        if self.unusual:
-            self.preempted = False
-            self.held_back, self.done, self.rejected = [], [], []
-            self.unusual = bool(self.stalled or self.planned)
-            self.eventful = bool(self.stalled)  # they join in again, so this pass is unlike the next
+    def _clear_unusual(self) -> None:
+        """Forget what few passes do and the last one did."""
+        self.preempted = False
+        self.held_back, self.done, self.rejected = [], [], []
+        self.unusual = bool(self.stalled or self.planned)
+        self.eventful = bool(self.stalled)  # they join in again, so this pass is unlike the next
 
     # Queue --------------------------------------------------------------------------------------------
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
-        if not self.params.enable_prefix_caching:
+        params, tokens = self.params, sequence.input_tokens
+        if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
-        if sequence.keys is not None:
+        elif sequence.keys is not None:
             self.pool.stride = sequence.stride
-            sequence.tail_start = self.shared_blocks(sequence)
-        limit = self.params.max_model_len
+            sequence.tail_start = tokens // self.block_size
+        limit = params.max_model_len
         if limit is not None and sequence.end_tokens > limit:
-            sequence.end_tokens = max(sequence.input_tokens, limit)
-        if sequence.input_tokens > self._longest_prompt:
+            sequence.end_tokens = max(tokens, limit)
+        if tokens > self._longest_prompt:
             sequence.reason = self._impossible(sequence)
         self.waiting.append(sequence)
 
@@ -138,7 +134,7 @@ class RankScheduler:
         """Count the prompt's full blocks that other requests may hit."""
         if sequence.keys is None:
             return 0
-        return sequence.input_tokens // self.params.block_size
+        return sequence.input_tokens // self.block_size
 
     def _impossible(self, sequence: Sequence) -> str:
         """Name why a request cannot be served at all; it is rejected at the head of the queue."""
@@ -169,19 +165,19 @@ class RankScheduler:
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
-        self._start_ns = now_ns
-        self.run_batch = 0
         if self.eventful:
-            self._clear()
-        decoders, pool = self.decoders, self.pool
-        if not (self.waiting or self.eventful or self.unusual or self.partial) and (
-            passes := self._plain_run(decoders, pool)
-        ):
+            self.eventful = False
+            if self.unusual:
+                self._clear_unusual()
+        if not (self.waiting or self.partial or self.unusual) and (passes := self._plain_run()):
             return passes
+        self.run_batch = 0
+        decoders, pool = self.decoders, self.pool
         self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
         if self.budget < 0 or (self.fifo and self._lacks_room(opening)):
             self.eventful = self.unusual = True
+            self._start_ns = now_ns
             stepwise.schedule_running(self, now_ns)
         else:
             if opening > pool.free + pool.inactive:
@@ -223,15 +219,15 @@ class RankScheduler:
 
     def chunk_blocks(self, start: int, end: int) -> int:
         """Blocks a sequence opens when its computed length goes from `start` to `end`."""
-        size = self.params.block_size
+        size = self.block_size
         return -(-end // size) - -(-start // size)
 
     def schedule_chunk(self, sequence: Sequence, start: int, end: int) -> None:
         """Book a chunk whose blocks are taken: cache full prompt blocks, budget, prefill group, outcome."""
-        sequence.computed = end
-        sequence.chunk_start = start
         self.eventful = True
         self.budget -= end - start
+        sequence.computed = end
+        sequence.chunk_start = start
         prompt, tokens = sequence.input_tokens, sequence.tokens
         if start < prompt:
             self._chunk_count += 1
@@ -262,7 +258,7 @@ class RankScheduler:
         """
         node = sequence.node
         first = 0 if node is None else node.start + node.len
-        last = sequence.computed // self.params.block_size
+        last = sequence.computed // self.block_size
         if sequence.planned:
             sequence.tail_start = last
         elif last > sequence.tail_start:
@@ -293,7 +289,7 @@ class RankScheduler:
 
         `ahead` is 1 when the pass being planned computes one more token of each sequence.
         """
-        size, passes = self.params.block_size, self.decoders.passes
+        size, passes = self.block_size, self.decoders.passes
         completed = [
             ((block + 1) * size - sequence.base, sequence.order, block, sequence)
             for sequence in sequences
@@ -306,11 +302,12 @@ class RankScheduler:
 
     # Price ----------------------------------------------------------------------------------------------
 
-    def _plain_run(self, decoders: DecodeSet, pool: RunPool) -> int:
+    def _plain_run(self) -> int:
         """Plan a run in which nothing but decoding can happen; 0 if blocks or the budget may run out."""
+        decoders, pool = self.decoders, self.pool
         count = decoders.count
         passes = decoders.next_due - decoders.passes
-        if count * (passes // self._block_size + 1) > pool.free + pool.inactive or count > self.pass_tokens:
+        if count * (passes // self.block_size + 1) > pool.free + pool.inactive or count > self.pass_tokens:
             return 0
         self.run_batch = self.gap_weight = count
         self.run_context = decoders.context_tokens
@@ -329,26 +326,29 @@ class RankScheduler:
             return 1  # what they generate may be in the prompt of the head, which then needs fewer blocks
         passes = decoders.next_due - decoders.passes
         blocks = pool.free + pool.inactive + opening
-        if decoders.count * (passes // self.params.block_size + 1) <= blocks:
+        if decoders.count * (passes // self.block_size + 1) <= blocks:
             return passes
         return decoders.longest_within(passes, blocks)
 
     def _price(self) -> None:
-        """Time a single pass: prefill group plus decode group, two separate forwards."""
+        """Time a single pass: prefill group plus decode group, two separate forwards. Empties the groups."""
         decoders = self.decoders
-        self.gap_weight = decoders.count
-        batch = decoders.count + self._joining_batch
-        context = decoders.context_tokens + self._joining_context
+        batch = self.gap_weight = decoders.count
+        context, pass_ns = decoders.context_tokens, 0
+        if self._joining_batch:
+            batch += self._joining_batch
+            context += self._joining_context
+            self._joining_batch = self._joining_context = 0
         if self.unusual and (self.stalled or self.held_back):
             self.gap_weight -= len(self.stalled | dict.fromkeys(self.held_back))
             batch -= len(self.held_back)
             context -= sum(decoders.passes + sequence.base for sequence in self.held_back)
-        prefill_ns = decode_ns = 0
         if count := self._chunk_count:
-            prefill_ns = self.timer.prefill_ns(count, self._chunk_ends // count, self._chunk_starts // count)
+            pass_ns = self.timer.prefill_ns(count, self._chunk_ends // count, self._chunk_starts // count)
+            self._chunk_count = self._chunk_ends = self._chunk_starts = 0
         if batch:
-            decode_ns = self.timer.decode_ns(batch, context)
-        self.pass_ns = prefill_ns + decode_ns
+            pass_ns += self.timer.decode_ns(batch, context)
+        self.pass_ns = pass_ns
 
     # Commit ---------------------------------------------------------------------------------------------
 
@@ -361,11 +361,13 @@ class RankScheduler:
         if self.run_batch:
             # What was taken when the pass began is the growth of the first one.
             self.pool.take(decoders.demand(passes) - self._opening)
-        is_due = decoders.advance(passes)
+        # `DecodeSet.advance`, without the call: every pass ends here.
+        done = decoders.passes = decoders.passes + passes
+        decoders.context_tokens += passes * decoders.count
         terminal = self._commit_unusual(end_ns) if self.unusual else []
         if self.fresh:
             self.settle_second_tokens(first_end_ns)
-        if is_due:
+        if done >= decoders.next_due:
             self._complete(decoders.pop_finished(), 1, end_ns, terminal)
         if self.joining:
             self._emit_joining(end_ns, terminal)
@@ -402,21 +404,24 @@ class RankScheduler:
 
     def settle_second_tokens(self, end_ns: int) -> None:
         """Note the end of the pass after the one in which sequences emitted their first token."""
-        still_waiting = []
-        for sequence in self.fresh:
-            if sequence in self.stalled:
-                still_waiting.append(sequence)
-            elif sequence in self.decoders.members:
+        fresh, self.fresh = self.fresh, []
+        for sequence in fresh:
+            if self.unusual and sequence in self.stalled:
+                self.fresh.append(sequence)
+            elif not self.unusual or sequence in self.decoders.members:
                 sequence.second_token_ns = end_ns
-        self.fresh = still_waiting
+
+    def complete_due(self, end_ns: int) -> None:
+        """End the decoders that got their last token in the pass that ended."""
+        self._complete(self.decoders.pop_finished(), 1, end_ns, [])
 
     def _emit_joining(self, end_ns: int, terminal: list[Sequence]) -> None:
         """Let the sequences whose prefill ended emit a token, then decode on or complete."""
         finished = []
         for sequence in self.joining:
-            if sequence.first_token_ns is None:
+            is_first = sequence.first_token_ns is None
+            if is_first:
                 sequence.first_token_ns = end_ns
-                self.fresh.append(sequence)
             else:
                 self.singles.append((end_ns - _last_token(sequence), sequence))
                 if sequence.second_token_ns is None:
@@ -425,10 +430,13 @@ class RankScheduler:
             if sequence.tokens == sequence.end_tokens:
                 finished.append(sequence)
             else:
+                if is_first:
+                    self.fresh.append(sequence)
                 self.decoders.add(sequence)
                 if sequence.planned:
                     self.planned[sequence] = None
                     self.unusual = True
+        self.joining = []
         if finished:
             self._complete(finished, 1, end_ns, terminal)
 

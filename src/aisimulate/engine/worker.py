@@ -64,30 +64,64 @@ class RankWorker:
 
         Nothing arrives meanwhile, so each ends before the next is planned and none is ever in flight.
         """
-        rank, log, timer = self._rank, self.gap_log, self._timer
-        decoders, waiting = rank.decoders, rank.waiting
-        plan, commit, passes_until = rank.plan, rank.commit, timer.passes_until
+        rank, log = self._rank, self.gap_log
+        decoders, waiting, budget = rank.decoders, rank.waiting, rank.pass_tokens
         while now_ns < until_ns and (decoders.count or waiting or rank.partial):
-            self.plans += 1
-            if rank.partial is not None:
+            if partial := rank.partial:
+                if partial.input_tokens - partial.computed > budget:
+                    passes = decoders.passes
+                    now_ns = compute_middle_chunks(rank, partial, log, now_ns, until_ns)
+                    self.plans += decoders.passes - passes
+            elif not (waiting or rank.unusual):
                 passes = decoders.passes
-                now_ns = compute_middle_chunks(rank, rank.partial, log, now_ns, until_ns)
-                self.plans += decoders.passes - passes
-            first_end_ns = 0
-            passes = plan(now_ns)
-            if batch := rank.run_batch:
-                context = rank.run_context
-                passes, run_ns = passes_until(batch, context, passes, until_ns - now_ns)
-                log.runs.append((batch, context, passes, batch, decoders.passes))
-                if rank.fresh:
-                    first_end_ns = now_ns + timer.decode_ns(batch, context)
-                now_ns += run_ns
-            else:
-                if rank.gap_weight:
-                    log.passes.append((rank.pass_ns, rank.gap_weight, decoders.passes))
-                now_ns += rank.pass_ns
-                first_end_ns = now_ns
-            commit(passes, first_end_ns, now_ns)
+                now_ns = self._decode_on(now_ns, until_ns)
+                if decoders.passes > passes:
+                    continue
+            now_ns = self._run_plan(now_ns, until_ns)
+        return now_ns
+
+    def _decode_on(self, now_ns: int, until_ns: int) -> int:
+        """Run passes that only decode, until `until_ns` or until blocks may run out; return their end.
+
+        One plan per completion: the same runs as those of `RankScheduler.plan`, without its questions.
+        """
+        rank, timer, log = self._rank, self._timer, self.gap_log.runs
+        decoders, pool, block_size = rank.decoders, rank.pool, rank.block_size
+        while now_ns < until_ns and 0 < (batch := decoders.count) <= rank.pass_tokens:
+            done = decoders.passes
+            passes = decoders.next_due - done
+            if batch * (passes // block_size + 1) > pool.free + pool.inactive:
+                break
+            self.plans += 1
+            context = decoders.context_tokens
+            passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
+            log.append((batch, context, passes, batch, done))
+            if rank.fresh:
+                rank.settle_second_tokens(now_ns + timer.decode_ns(batch, context))
+            now_ns += run_ns
+            if blocks := decoders.demand(passes):
+                pool.take(blocks)
+            if decoders.advance(passes):
+                rank.complete_due(now_ns)
+        return now_ns
+
+    def _run_plan(self, now_ns: int, until_ns: int) -> int:
+        """Plan a pass or a run at `now_ns` and end it, a run at its first boundary at or after `until_ns`."""
+        rank, timer, log = self._rank, self._timer, self.gap_log
+        self.plans += 1
+        passes = rank.plan(now_ns)
+        if batch := rank.run_batch:
+            context = rank.run_context
+            passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
+            log.runs.append((batch, context, passes, batch, rank.decoders.passes))
+            first_end_ns = now_ns + timer.decode_ns(batch, context) if rank.fresh else 0
+            now_ns += run_ns
+        else:
+            pass_ns, weight = rank.pass_ns, rank.gap_weight
+            if weight:
+                log.passes.append((pass_ns, weight, rank.decoders.passes))
+            first_end_ns = now_ns = now_ns + pass_ns
+        rank.commit(passes, first_end_ns, now_ns)
         return now_ns
 
     def start(self, now_ns: int) -> bool:

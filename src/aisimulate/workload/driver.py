@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
@@ -44,6 +45,7 @@ class SessionDriver:
         Raises InputError when an open-loop session has no first arrival, or the cap is below 1.
         """
         self.sequences: list[Sequence] = []  # everything dispatched so far, by ordinal
+        self._ordinals = count()
         self._sessions = workload.sessions
         self._turns = sum(len(session.turns) for session in workload.sessions)
         self._prepare_content(workload, block_tokens)
@@ -87,7 +89,9 @@ class SessionDriver:
         due = starts[self._cursor : end]
         self._cursor = end
         dispatch = self._dispatch_first
-        return [dispatch(ready_ns, index) for ready_ns, index in due]
+        entered = [dispatch(ready_ns, index) for ready_ns, index in due]
+        self.sequences += entered
+        return entered
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request completed or was rejected at `now_ns`."""
@@ -131,12 +135,14 @@ class SessionDriver:
             due.append((*self._starts[self._cursor], None))
             self._cursor += 1
         due.sort(key=_ready_order)
-        return [
+        entered = [
             self._dispatch_first(ready_ns, index)
             if conversation is None
             else self._dispatch_turn(conversation, ready_ns)
             for ready_ns, index, conversation in due
         ]
+        self.sequences += entered
+        return entered
 
     def _dispatch_first(self, ready_ns: int, index: int) -> Sequence:
         session = self._sessions[index]
@@ -150,8 +156,18 @@ class SessionDriver:
         keys, planned = turn.block_ids, False
         if self._speller is not None:
             keys, planned = self._own_content(turn)
-        return self._enter(
-            turn, session, session.turn_offset, arrival_ms, ready_ns, turn.input_tokens, keys, planned
+        return Sequence(
+            next(self._ordinals),
+            turn,
+            session,
+            session.turn_offset,
+            arrival_ms,
+            ready_ns,
+            turn.input_tokens,
+            turn.output_tokens,
+            keys,
+            self._stride,
+            planned,
         )
 
     def _open_conversation(self, index: int, session: Session, arrival_ms: float) -> _Conversation:
@@ -171,8 +187,18 @@ class SessionDriver:
             input_tokens = history.tokens
         offset = session.turn_offset
         turn_index = None if offset is None else offset + number
-        sequence = self._enter(
-            turn, session, turn_index, conversation.arrival_ms, ready_ns, input_tokens, keys, planned
+        sequence = Sequence(
+            next(self._ordinals),
+            turn,
+            session,
+            turn_index,
+            conversation.arrival_ms,
+            ready_ns,
+            input_tokens,
+            turn.output_tokens,
+            keys,
+            self._stride,
+            planned,
         )
         self._in_flight[sequence.ordinal] = conversation
         return sequence
@@ -182,33 +208,6 @@ class SessionDriver:
         if self._speller is None or turn.block_ids is None:
             return turn.block_ids, False
         return self._speller.spell(turn), turn.output_ids is not None
-
-    def _enter(
-        self,
-        turn: Turn,
-        session: Session,
-        turn_index: int | None,
-        arrival_ms: float,
-        ready_ns: int,
-        input_tokens: int,
-        keys: list[int] | None,
-        planned: bool,
-    ) -> Sequence:
-        sequence = Sequence(
-            len(self.sequences),
-            turn,
-            session,
-            turn_index,
-            arrival_ms,
-            ready_ns,
-            input_tokens,
-            turn.output_tokens,
-            keys,
-            self._stride,
-            planned,
-        )
-        self.sequences.append(sequence)
-        return sequence
 
     def _schedule_next_turn(self, conversation: _Conversation, ended: Sequence, now_ns: int) -> None:
         if conversation.history is not None and ended.status == COMPLETED:
