@@ -172,7 +172,7 @@ class RankScheduler:
         if not (self.waiting or self.partial or self.unusual) and (passes := self._plain_run()):
             return passes
         self.run_batch = 0
-        decoders, pool = self.decoders, self.pool
+        decoders = self.decoders
         self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
         if self.budget < 0 or (self.fifo and self._lacks_room(opening)):
@@ -180,20 +180,24 @@ class RankScheduler:
             self._start_ns = now_ns
             stepwise.schedule_running(self, now_ns)
         else:
-            if opening > pool.free + pool.inactive:
-                preemption.open_blocks(self, now_ns)
-            elif opening:
-                pool.take(opening)
-            if self.unusual and self.planned:
-                self.publish(self.planned, 1)
-            if self.partial is not None:
-                self._continue_partial(self.partial)
+            self._schedule_running(opening, now_ns)
         if self.waiting and not self.preempted:
             admit_waiting(self, now_ns)
         if self.eventful or not decoders.count:
             self._price()
             return 1
         return self._plan_run(opening)
+
+    def _schedule_running(self, opening: int, now_ns: int) -> None:
+        """Give every decoder its token, in `opening` new blocks, and the unfinished prefill its chunk."""
+        if opening > self.pool.free + self.pool.inactive:
+            preemption.open_blocks(self, now_ns)
+        elif opening:
+            self.pool.take(opening)
+        if self.unusual and self.planned:
+            self.publish(self.planned, 1)
+        if self.partial is not None:
+            self._continue_partial(self.partial)
 
     def _lacks_room(self, opening: int) -> bool:
         """Whether the running sequences need more blocks in this pass than can be allocated."""
