@@ -143,5 +143,5 @@ def test_runs_cost_the_same_once_running_sums_are_kept(batch: int, speedup: floa
                 sum(durations[:-7]),
             )
     # Such long durations as a speed-up of 1e-4 gives add up beyond what a float holds.
-    kept = [n == batch for n in range(4)] if speedup == 1.0 else []
+    kept = [n == batch for n in range(4)] if speedup == 1.0 else [False]
     assert [len(sums) > 40_000 for sums in timer._sums] == kept

@@ -53,12 +53,11 @@ class DecodeSet:
 
     def add(self, sequence: Sequence) -> None:
         """Append a sequence that just emitted a token (its `tokens` counts it) to the running order."""
-        tokens = sequence.tokens
-        sequence.joined = passes = self.passes
-        sequence.base = tokens - passes
+        sequence.joined = self.passes
+        sequence.base = sequence.tokens - self.passes
         self.members[sequence] = None
         self.count += 1
-        self.context_tokens += tokens
+        self.context_tokens += sequence.tokens
         self._file(sequence)
 
     def remove(self, sequence: Sequence) -> None:

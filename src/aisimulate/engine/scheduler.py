@@ -179,7 +179,7 @@ class RankScheduler:
             self.eventful = self.unusual = True
             self._start_ns = now_ns
             stepwise.schedule_running(self, now_ns)
-        else:
+        elif opening or self.partial or self.unusual:
             self._schedule_running(opening, now_ns)
         if self.waiting and not self.preempted:
             admit_waiting(self, now_ns)
@@ -372,7 +372,7 @@ class RankScheduler:
         if self.fresh:
             self.settle_second_tokens(first_end_ns)
         if done >= decoders.next_due:
-            self._complete(decoders.pop_finished(), 1, end_ns, terminal)
+            self.complete(decoders.pop_finished(), 1, end_ns, terminal)
         if self.joining:
             self._emit_joining(end_ns, terminal)
         return terminal
@@ -387,7 +387,7 @@ class RankScheduler:
         for sequence in terminal:
             sequence.status = REJECTED
             sequence.terminal_ns = end_ns
-        self._complete(self.done, 0, end_ns, terminal)
+        self.complete(self.done, 0, end_ns, terminal)
         return terminal
 
     def _settle_stalled(self, end_ns: int) -> None:
@@ -415,10 +415,6 @@ class RankScheduler:
             elif not self.unusual or sequence in self.decoders.members:
                 sequence.second_token_ns = end_ns
 
-    def complete_due(self, end_ns: int) -> None:
-        """End the decoders that got their last token in the pass that ended."""
-        self._complete(self.decoders.pop_finished(), 1, end_ns, [])
-
     def _emit_joining(self, end_ns: int, terminal: list[Sequence]) -> None:
         """Let the sequences whose prefill ended emit a token, then decode on or complete."""
         finished = []
@@ -442,9 +438,9 @@ class RankScheduler:
                     self.unusual = True
         self.joining = []
         if finished:
-            self._complete(finished, 1, end_ns, terminal)
+            self.complete(finished, 1, end_ns, terminal)
 
-    def _complete(
+    def complete(
         self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]
     ) -> None:
         """End sequences that got all their tokens; the last token of each (`uncomputed` 1) has no KV."""

@@ -101,8 +101,11 @@ class RankWorker:
             now_ns += run_ns
             if blocks := decoders.demand(passes):
                 pool.take(blocks)
-            if decoders.advance(passes):
-                rank.complete_due(now_ns)
+            # `DecodeSet.advance`, without the call.
+            done = decoders.passes = done + passes
+            decoders.context_tokens = context + passes * batch
+            if done >= decoders.next_due:
+                rank.complete(decoders.pop_finished(), 1, now_ns, [])
         return now_ns
 
     def _run_plan(self, now_ns: int, until_ns: int) -> int:

@@ -77,6 +77,7 @@ class PolynomialTimer:
         "_decode_speedup",
         "_full_ns",
         "_prefills",
+        "_summed_batches",
         "_sums",
         "_table",
         "_total_tokens",
@@ -91,10 +92,9 @@ class PolynomialTimer:
             raise TimingError(f"decode_speedup_ratio {decode_speedup!r} makes a pass too long to represent")
         sums_fit = self._full_ns * max(total_kv_tokens, 1) < _EXACT_FLOAT
         self._table: array[Any] = array("d") if sums_fit else array("q")
+        self._summed_batches = _SUMMED_BATCHES if sums_fit else 0
         # By batch n: entry i is the sum of the table's entries i - n, i - 2 n and so on.
-        self._sums = (
-            [array("d", bytes(8 * batch)) for batch in range(_SUMMED_BATCHES + 1)] if sums_fit else []
-        )
+        self._sums = [array("d", bytes(8 * batch)) for batch in range(self._summed_batches + 1)]
         self._added = [0] * len(self._sums)  # passes added up one by one since the sums last grew
 
     def __reduce__(self) -> tuple[object, tuple[int, float, float]]:
@@ -118,7 +118,9 @@ class PolynomialTimer:
         """Exact duration of a run."""
         stop = context_tokens + passes * batch
         if stop - batch < len(self._table):
-            return self._tabled_ns(batch, context_tokens, stop)
+            if batch > self._summed_batches:
+                return int(sum(self._table[context_tokens:stop:batch]))
+            return int(self._summed_ns(batch, context_tokens, stop))
         rising = self._rising(batch, context_tokens, passes)
         return int(sum(self._passes(context_tokens, batch, rising))) + (passes - rising) * self._full_ns
 
@@ -147,7 +149,10 @@ class PolynomialTimer:
         stop = context_tokens + most * batch
         if stop - batch >= len(table):
             return self._untabled_until(batch, context_tokens, most, elapsed_ns)
-        total = self._tabled_ns(batch, context_tokens, stop)
+        if batch > self._summed_batches:
+            total = sum(table[context_tokens:stop:batch])
+        else:
+            total = self._summed_ns(batch, context_tokens, stop)
         if total >= elapsed_ns:
             # The first pass is the shortest, so a few passes too many were counted: take them back.
             while total - table[stop - batch] >= elapsed_ns:
@@ -179,19 +184,18 @@ class PolynomialTimer:
         tokens, counts = tally_ramps(contexts, batches, passes, weights)
         return self.decodes_ns(tokens, tokens), counts
 
-    def _tabled_ns(self, batch: int, context_tokens: int, stop: int) -> int:
-        """Sum the durations of a non-empty run up to context `stop` (exclusive), all in the table."""
-        if batch >= len(self._sums):
-            return int(sum(self._table[context_tokens:stop:batch]))
+    def _summed_ns(self, batch: int, context_tokens: int, stop: int) -> float:
+        """Sum the durations of a run of a small batch up to context `stop` (exclusive), all in the table."""
         sums = self._sums[batch]
         if stop >= len(sums):
             # Running sums cost about as much per entry as adding up does per pass: wait until that is paid.
             self._added[batch] += (stop - context_tokens) // batch
             if self._added[batch] < len(self._table) - len(sums):
-                return int(sum(self._table[context_tokens:stop:batch]))
+                return sum(self._table[context_tokens:stop:batch])
             self._added[batch] = 0
             self._extend_sums(batch)
-        return int(sums[stop] - sums[context_tokens])
+        total: float = sums[stop] - sums[context_tokens]
+        return total
 
     def _extend_sums(self, batch: int) -> None:
         """Bring the running sums of a batch up to the end of the table."""
