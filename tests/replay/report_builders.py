@@ -80,8 +80,9 @@ def rejected(ordinal=0, *, end=0.0, reason="the prompt exceeds max_model_len", *
 def gap_log(*, passes=(), runs=(), series=(), singles=(), timer=None):
     """`passes` as (ms, weight); runs and series as in `GapLog`, without their first pass."""
     log = GapLog(timer or FormulaTimer(lambda batch, context: clock_ns(5.0)))
-    log.passes = [(clock_ns(ms), weight, 0) for ms, weight in passes]
-    log.runs, log.series = [(*run, 0) for run in runs], [(*row, 0) for row in series]
+    log.passes = [number for ms, weight in passes for number in (clock_ns(ms), weight, 0)]
+    log.runs = [number for run in runs for number in (*run, 0)]
+    log.series = [(*row, 0) for row in series]
     log.singles = list(singles)
     return log
 

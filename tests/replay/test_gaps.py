@@ -6,13 +6,14 @@ import math
 import tracemalloc
 from array import array
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aisimulate.engine.gap_log import GapLog
+from aisimulate.engine.gap_log import PASS_WIDTH, RUN_WIDTH, GapLog, rows
 from aisimulate.engine.sequence import COMPLETED
 from aisimulate.replay import gap_blocks
 from aisimulate.replay.gaps import GapSummary, exact_dot, summarize_gaps
@@ -44,8 +45,8 @@ def logs(draw):
     result = []
     for formula in draw(st.lists(st.sampled_from(FORMULAS), min_size=1, max_size=2)):
         log = GapLog(FormulaTimer(formula))
-        log.runs = draw(runs)
-        log.passes = draw(pass_gaps)
+        log.runs = list(chain.from_iterable(draw(runs)))
+        log.passes = list(chain.from_iterable(draw(pass_gaps)))
         log.series = [(array("q", durations), weight, 0) for durations, weight in draw(series_gaps)]
         ended = sequence(status=draw(st.sampled_from([COMPLETED, None])), tokens=(1.0,))
         log.singles = [(gap, ended) for gap in draw(st.lists(st.integers(0, 10**9), max_size=3))]
@@ -56,9 +57,9 @@ def logs(draw):
 def logged(some_logs):
     """Every (gap, weight), passes one by one."""
     for log in some_logs:
-        for batch, context, passes, weight, _ in log.runs:
+        for batch, context, passes, weight, _ in rows(log.runs, RUN_WIDTH):
             yield from ((gap, weight) for gap in log.timer.durations_ns(batch, context, passes))
-        yield from ((gap, weight) for gap, weight, _ in log.passes)
+        yield from ((gap, weight) for gap, weight, _ in rows(log.passes, PASS_WIDTH))
         for durations, weight, _ in log.series:
             yield from ((gap, weight) for gap in durations)
         yield from ((gap, 1) for gap, owner in log.singles if owner.status == COMPLETED)
@@ -110,7 +111,7 @@ def test_pooled_gaps_are_those_of_the_expanded_log(some_logs, block_passes):
 @given(st.lists(st.tuples(st.integers(10**6, 10**9), st.integers(1, 99)), min_size=1, max_size=20))
 def test_moments_of_passes(pairs):
     log = GapLog(FormulaTimer(FORMULAS[0]))
-    log.passes = [(*pair, 0) for pair in pairs]
+    log.passes = [number for pair in pairs for number in (*pair, 0)]
     summary = summarize_gaps([log])
     gaps = [gap for gap, weight in pairs for _ in range(weight)]
     assert summary.itl_ms.mean == sum(gaps) / len(gaps) / 10**6
@@ -142,7 +143,7 @@ def test_singles_count_only_when_their_request_completed():
 def test_single_gap_values_at_the_edges_of_the_bins(gap_ns):
     neighbours = [max(0, gap_ns - 1), gap_ns, min(2**53 - 1, gap_ns + 1)]
     log = GapLog(FormulaTimer(FORMULAS[0]))
-    log.passes = [(gap, 1, 0) for gap in neighbours]
+    log.passes = [number for gap in neighbours for number in (gap, 1, 0)]
     summary = summarize_gaps([log])
     ordered = sorted(neighbours)
     assert summary.itl_ms.min == ordered[0] / 1e6

@@ -172,15 +172,6 @@ class GroupWorker:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
         spans = [span for rank in self._ranks for span in rank.lost_spans()]
         if spans:
-            self._leave_out(Absences(spans))
+            self.gap_log.leave_out(Absences(spans))
         self.gap_log.singles = [gap for rank in self._ranks for gap in rank.singles]
         return self.gap_log
-
-    def _leave_out(self, absences: Absences) -> None:
-        log = self.gap_log
-        log.series = [
-            (durations_ns[low - first : high - first], weight - count, low)
-            for durations_ns, weight, first in log.series
-            for low, high, count in absences.pieces(first, first + len(durations_ns))
-            if weight > count
-        ]

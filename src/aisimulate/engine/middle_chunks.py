@@ -38,7 +38,7 @@ def compute_middle_chunks(
         now_ns += pass_ns
         pool.take(blocks)
         if decoders.count:
-            log.passes.append((pass_ns, decoders.count, decoders.passes))
+            log.passes += (pass_ns, decoders.count, decoders.passes)
         decoders.advance(1)
         if rank.fresh:
             rank.settle_second_tokens(now_ns)

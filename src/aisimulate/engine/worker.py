@@ -95,7 +95,7 @@ class RankWorker:
             self.plans += 1
             context = decoders.context_tokens
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
-            log.append((batch, context, passes, batch, done))
+            log += (batch, context, passes, batch, done)
             if rank.fresh:
                 rank.settle_second_tokens(now_ns + timer.decode_ns(batch, context))
             now_ns += run_ns
@@ -116,13 +116,13 @@ class RankWorker:
         if batch := rank.run_batch:
             context = rank.run_context
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
-            log.runs.append((batch, context, passes, batch, rank.decoders.passes))
+            log.runs += (batch, context, passes, batch, rank.decoders.passes)
             first_end_ns = now_ns + timer.decode_ns(batch, context) if rank.fresh else 0
             now_ns += run_ns
         else:
             pass_ns, weight = rank.pass_ns, rank.gap_weight
             if weight:
-                log.passes.append((pass_ns, weight, rank.decoders.passes))
+                log.passes += (pass_ns, weight, rank.decoders.passes)
             first_end_ns = now_ns = now_ns + pass_ns
         rank.commit(passes, first_end_ns, now_ns)
         return now_ns
@@ -176,11 +176,11 @@ class RankWorker:
         self.busy = False
         if batch := rank.run_batch:
             context = rank.run_context
-            self.gap_log.runs.append((batch, context, passes, batch, rank.decoders.passes))
+            self.gap_log.runs += (batch, context, passes, batch, rank.decoders.passes)
             if rank.fresh and passes > 1:
                 first_end_ns = self._start_ns + self._timer.decode_ns(batch, context)
         elif rank.gap_weight:
-            self.gap_log.passes.append((rank.pass_ns, rank.gap_weight, rank.decoders.passes))
+            self.gap_log.passes += (rank.pass_ns, rank.gap_weight, rank.decoders.passes)
         return rank.commit(passes, first_end_ns, self.end_ns)
 
     def last_boundary_ns(self, limit_ns: int) -> int:
@@ -199,21 +199,6 @@ class RankWorker:
         rank = self._rank
         spans = rank.lost_spans()
         if spans:
-            self._leave_out(Absences(spans))
+            self.gap_log.leave_out(Absences(spans))
         self.gap_log.singles = rank.singles
         return self.gap_log
-
-    def _leave_out(self, absences: Absences) -> None:
-        log = self.gap_log
-        log.runs = [
-            (batch, context + (low - first) * batch, high - low, weight - count, low)
-            for batch, context, passes, weight, first in log.runs
-            for low, high, count in absences.pieces(first, first + passes)
-            if weight > count
-        ]
-        log.passes = [
-            (duration_ns, weight - count, first)
-            for duration_ns, weight, first in log.passes
-            for _, _, count in absences.pieces(first, first + 1)
-            if weight > count
-        ]

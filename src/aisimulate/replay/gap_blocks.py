@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aisimulate.engine.gap_log import PASS_WIDTH, RUN_WIDTH
 from aisimulate.engine.sequence import COMPLETED
 
 if TYPE_CHECKING:
@@ -88,16 +89,15 @@ class _Runs:
             )
 
 
-def _table(rows: Iterable[tuple[int, ...]], width: int) -> Ints:
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, width)
+def _table(numbers: Iterable[int], width: int) -> Ints:
+    return np.fromiter(numbers, dtype=np.int64).reshape(-1, width)
 
 
 def _point_blocks(logs: Sequence[GapLog]) -> Iterator[Points]:
-    passes = _table(chain.from_iterable(log.passes for log in logs), 3)[:, :2]
-    singles = _table(
-        ((gap_ns, 1) for log in logs for gap_ns, sequence in log.singles if sequence.status == COMPLETED), 2
-    )
-    gaps, weights = np.concatenate((passes, singles)).T
+    passes = _table(chain.from_iterable(log.passes for log in logs), PASS_WIDTH)
+    singles = [gap_ns for log in logs for gap_ns, sequence in log.singles if sequence.status == COMPLETED]
+    gaps = np.concatenate((passes[:, 0], np.array(singles, dtype=np.int64)))
+    weights = np.concatenate((passes[:, 1], np.ones(len(singles), dtype=np.int64)))
     for low in range(0, len(gaps), BLOCK_PASSES):
         yield Points(gaps[low : low + BLOCK_PASSES].copy(), weights[low : low + BLOCK_PASSES].copy())
 
@@ -114,10 +114,12 @@ def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
 
 
 def _run_blocks(logs: Sequence[GapLog]) -> Iterator[_Runs]:
-    rows: dict[int, tuple[PassTimer, list[tuple[int, int, int, int, int]]]] = {}
+    by_timer: dict[int, list[GapLog]] = {}
     for log in logs:
-        rows.setdefault(id(log.timer), (log.timer, []))[1].extend(log.runs)
-    for timer, runs in rows.values():
-        if runs:
-            columns = np.ascontiguousarray(_table(runs, 5)[:, :4].T)
-            yield from _Runs(timer, *columns).by_duration().blocks(BLOCK_PASSES)
+        if log.runs:
+            by_timer.setdefault(id(log.timer), []).append(log)
+    for timed in by_timer.values():
+        timer = timed[0].timer
+        runs = _table(chain.from_iterable(log.runs for log in timed), RUN_WIDTH)
+        columns = np.ascontiguousarray(runs[:, :4].T)
+        yield from _Runs(timer, *columns).by_duration().blocks(BLOCK_PASSES)

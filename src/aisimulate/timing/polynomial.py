@@ -187,14 +187,16 @@ class PolynomialTimer:
     def _summed_ns(self, batch: int, context_tokens: int, stop: int) -> float:
         """Sum the durations of a run of a small batch up to context `stop` (exclusive), all in the table."""
         sums = self._sums[batch]
+        total: float
         if stop >= len(sums):
             # Running sums cost about as much per entry as adding up does per pass: wait until that is paid.
             self._added[batch] += (stop - context_tokens) // batch
             if self._added[batch] < len(self._table) - len(sums):
-                return sum(self._table[context_tokens:stop:batch])
+                total = sum(self._table[context_tokens:stop:batch])
+                return total
             self._added[batch] = 0
             self._extend_sums(batch)
-        total: float = sums[stop] - sums[context_tokens]
+        total = sums[stop] - sums[context_tokens]
         return total
 
     def _extend_sums(self, batch: int) -> None:
