@@ -23,26 +23,30 @@ def compute_middle_chunks(
     arrive. The gaps of the decoders go to `log`.
     """
     decoders, pool, timer = rank.decoders, rank.pool, rank.timer
-    budget = rank.pass_tokens - decoders.count
+    batch, size = decoders.count, rank.block_size
+    budget = rank.pass_tokens - batch
     if budget <= 0 or rank.unusual or sequence.planned or not _head_waits(rank):
         return now_ns
     start = sequence.computed
+    opened = -(-start // size)
     # A chunk that ends the prompt, or lies behind it after a preemption, is left to the planner.
     while (end := start + budget) < sequence.input_tokens and decoders.passes + 1 < decoders.next_due:
-        blocks = decoders.opening() + rank.chunk_blocks(start, end)
+        needed = -(-end // size)
+        blocks = decoders.opening() + needed - opened
         pass_ns = timer.prefill_ns(1, end, start)
-        if decoders.count:
-            pass_ns += timer.decode_ns(decoders.count, decoders.context_tokens)
+        if batch:
+            pass_ns += timer.decode_ns(batch, decoders.context_tokens)
         if blocks > pool.free + pool.inactive or now_ns + pass_ns >= quiet_ns:
             break
         now_ns += pass_ns
         pool.take(blocks)
-        if decoders.count:
-            log.passes += (pass_ns, decoders.count, decoders.passes)
+        if batch:
+            log.passes += (pass_ns, batch, decoders.passes)
         decoders.advance(1)
         if rank.fresh:
             rank.settle_second_tokens(now_ns)
         sequence.computed = start = end
+        opened = needed
     return now_ns
 
 

@@ -83,11 +83,9 @@ class RunPool:
             end = position + child.len
             if end > limit:
                 end = limit
-            ids = child.ids
+            used, ids = end - position, child.ids
             last = -(-end // stride)
-            if ids is keys or ids[first:last] == keys[first:last]:
-                used = end - position
-            else:
+            if last > first + 1 and ids is not keys and ids[first:last] != keys[first:last]:
                 used = _agreement(ids, keys, first) * stride - position
             node = child
             position += used
