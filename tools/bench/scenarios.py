@@ -61,6 +61,9 @@ BENCHMARKS = (
     Benchmark("01_conv1000_rr_8w", "01_conv_rr_8w", cut=True),
     Benchmark("01_conv_rr_8w", "01_conv_rr_8w", Bounds(ratio=0.09, rss_mb=120.0, plans=37_234)),
     Benchmark("05_1k1k_c4096_w8", "05_1k1k_c4096_w8", Bounds(ratio=0.025, plans=6_128)),
+    Benchmark("03_conv_cl256_rr_8w", "03_conv_cl256_rr_8w", Bounds(ratio=0.20)),
+    Benchmark("09_pressure_1k1k_lifo", "09_pressure_1k1k_lifo", Bounds(ratio=0.10)),
+    Benchmark("11_glm_120k_c11940_w6", "11_glm_120k_c11940_w6", Bounds(ratio=0.015)),
     Benchmark("11s_glm_24k_c11940_w6", "11s_glm_24k_c11940_w6", Bounds(ratio=0.02)),
     Benchmark("20_aic_qwen32b_tp4_conv1000_w8", "20_aic_qwen32b_tp4_conv_w8", cut=True, warm=True),
     Benchmark(

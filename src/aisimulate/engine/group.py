@@ -94,21 +94,18 @@ class GroupWorker:
         self._durations = [max(self._first_ns(rank) for rank in self._active)]
         self._totals = self._durations[:]
         self.exact = self._passes == 1
-        self.end_ns = now_ns + self._durations[0]
+        self.end_ns = now_ns + (self._durations[0] if self.exact else self._floor_ns())
         return True
+
+    def _floor_ns(self) -> int:
+        """Give a cheap lower bound of the run in flight."""
+        floor = self._timer.run_floor_ns
+        return max(floor(rank.run_batch, rank.run_context, self._passes) for rank in self._active)
 
     def _first_ns(self, rank: RankScheduler) -> int:
         if rank.run_batch:
             return self._timer.decode_ns(rank.run_batch, rank.run_context)
         return rank.pass_ns
-
-    def bound(self) -> int:
-        """Bring `end_ns` to its best cheap lower bound and return it."""
-        if not self.exact:
-            floor = self._timer.run_floor_ns
-            floors = [floor(rank.run_batch, rank.run_context, self._passes) for rank in self._active]
-            self.end_ns = self._start_ns + max(floors)
-        return self.end_ns
 
     def _price_more(self) -> None:
         """Price the next chunk of the run in flight."""

@@ -134,22 +134,15 @@ class RankWorker:
             return False
         self.busy = True
         self.plans += 1
-        self._start_ns = self.end_ns = now_ns
-        self._passes = rank.plan(now_ns)
-        if rank.run_batch:
+        self._start_ns = now_ns
+        passes = self._passes = rank.plan(now_ns)
+        if batch := rank.run_batch:
             self.exact = False
+            self.end_ns = now_ns + self._timer.run_floor_ns(batch, rank.run_context, passes)
         else:
             self.exact = True
-            self.end_ns += rank.pass_ns
+            self.end_ns = now_ns + rank.pass_ns
         return True
-
-    def bound(self) -> int:
-        """Bring `end_ns` to its best cheap lower bound and return it."""
-        rank = self._rank
-        if not self.exact:
-            floor_ns = self._timer.run_floor_ns(rank.run_batch, rank.run_context, self._passes)
-            self.end_ns = self._start_ns + floor_ns
-        return self.end_ns
 
     def settle(self) -> None:
         """Price the passes in flight exactly."""

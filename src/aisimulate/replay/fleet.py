@@ -32,7 +32,6 @@ class Worker(Protocol):
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
     def advance(self, now_ns: int, until_ns: int) -> int: ...  # noqa: D102
     def start(self, now_ns: int) -> bool: ...  # noqa: D102
-    def bound(self) -> int: ...  # noqa: D102
     def settle(self) -> None: ...  # noqa: D102
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
     def finish(self) -> list[Sequence]: ...  # noqa: D102
@@ -54,6 +53,7 @@ class Fleet:
         self._driver = driver
         self._placement = placement
         self._limit_ns = limit_ns
+        self._arrival_ns = NEVER  # the next arrival known so far
         self._ends = [NEVER] * len(workers)  # end (or lower bound of it) of what is in flight
         self.end_ns = 0
 
@@ -72,6 +72,7 @@ class Fleet:
 
     def _run_clock(self) -> bool:
         """Run event by event; return whether the limit ended the run."""
+        self._look_for_arrivals()
         while (now_ns := self._next_event_ns()) < NEVER:
             if self._limit_ns is not None and now_ns > self._limit_ns:
                 self._stop_at(self._limit_ns)
@@ -83,66 +84,69 @@ class Fleet:
         self._stop_at(self._limit_ns)
         return True
 
+    def _look_for_arrivals(self) -> None:
+        arrival_ns = self._driver.next_ready_ns()
+        self._arrival_ns = NEVER if arrival_ns is None else arrival_ns
+
     def _next_event_ns(self) -> int:
         """Find the next instant at which a pass ends or a request arrives."""
-        ends = self._ends
-        arrival_ns = self._driver.next_ready_ns()
-        while True:
-            end_ns = min(ends)
-            if arrival_ns is not None and arrival_ns < end_ns:
-                return arrival_ns
-            if end_ns == NEVER:
-                return NEVER
+        ends, arrival_ns = self._ends, self._arrival_ns
+        while (end_ns := min(ends)) <= arrival_ns and end_ns < NEVER:
             index = ends.index(end_ns)
             worker = self._workers[index]
             if worker.exact:
                 return end_ns
             worker.settle()
             ends[index] = worker.end_ns
+        return arrival_ns
 
     def _settle_instant(self, now_ns: int) -> None:
         """Repeat completions, arrivals and pass starts until nothing more happens at `now_ns`."""
-        first_round = True
+        boundary_ns = now_ns
         while True:
             idle = self._finish_passes(now_ns)
-            # Passes that started in an earlier round of this instant run to a later boundary.
-            boundary_ns = now_ns if first_round else now_ns + 1
-            for sequence in self._driver.pop_ready(now_ns):
-                index, sequence.rank = self._placement.place(sequence)
-                sequence.worker = index
-                worker = self._workers[index]
-                worker.submit(sequence)
-                if worker.busy:
-                    self._cut(index, now_ns, boundary_ns)
-                idle.add(index)
+            if self._arrival_ns <= now_ns:
+                self._place_arrivals(now_ns, boundary_ns, idle)
             self._start_passes(idle, now_ns)
-            arrival_ns = self._driver.next_ready_ns()
-            if arrival_ns is None or arrival_ns > now_ns:
+            if self._arrival_ns > now_ns:
                 return
-            first_round = False
+            # Passes that started in an earlier round of this instant run to a later boundary.
+            boundary_ns = now_ns + 1
 
-    def _finish_passes(self, now_ns: int) -> set[int]:
+    def _finish_passes(self, now_ns: int) -> list[int]:
         """End the passes that end now, in worker order; return the workers that became idle."""
-        idle: set[int] = set()
-        if min(self._ends) > now_ns:
-            return idle
-        for index, end_ns in enumerate(self._ends):
-            if end_ns != now_ns:
-                continue
+        idle: list[int] = []
+        ends = self._ends
+        while min(ends) == now_ns:
+            index = ends.index(now_ns)
             worker = self._workers[index]
-            if not worker.exact:
+            if worker.exact:
+                idle.append(index)
+                self._finish(index, now_ns)
+            else:
                 worker.settle()
-                self._ends[index] = worker.end_ns
-                if worker.end_ns != now_ns:
-                    continue
-            idle.add(index)
-            self._finish(index, now_ns)
+                ends[index] = worker.end_ns
         return idle
 
     def _finish(self, index: int, now_ns: int) -> None:
         self._ends[index] = NEVER
-        for sequence in self._workers[index].finish():
-            self._driver.on_terminal(sequence, now_ns)
+        if terminal := self._workers[index].finish():
+            for sequence in terminal:
+                self._driver.on_terminal(sequence, now_ns)
+            self._look_for_arrivals()
+
+    def _place_arrivals(self, now_ns: int, boundary_ns: int, idle: list[int]) -> None:
+        """Place what arrives now; runs in flight where it goes end at their next boundary."""
+        for sequence in self._driver.pop_ready(now_ns):
+            index, sequence.rank = self._placement.place(sequence)
+            sequence.worker = index
+            worker = self._workers[index]
+            worker.submit(sequence)
+            if worker.busy:
+                self._cut(index, now_ns, boundary_ns)
+            if not worker.busy:
+                idle.append(index)
+        self._look_for_arrivals()
 
     def _cut(self, index: int, now_ns: int, boundary_ns: int) -> None:
         """End the run in flight on a worker at its first boundary at or after `boundary_ns`."""
@@ -153,15 +157,16 @@ class Fleet:
             worker.finish()  # a boundary in the middle of a run: nothing completes
             self._ends[index] = NEVER
 
-    def _start_passes(self, candidates: set[int], now_ns: int) -> None:
+    def _start_passes(self, candidates: list[int], now_ns: int) -> None:
         """Start passes on idle workers in worker order; passes of no length end and go on at once."""
-        for index in sorted(candidates):
+        if len(candidates) > 1:
+            candidates.sort()
+        for index in candidates:
             worker = self._workers[index]
             while not worker.busy and worker.start(now_ns):
-                self._ends[index] = worker.bound()
                 if worker.end_ns == now_ns and not worker.exact:
                     worker.settle()
-                    self._ends[index] = worker.end_ns
+                self._ends[index] = worker.end_ns
                 if worker.end_ns == now_ns:
                     self._finish(index, now_ns)
 
