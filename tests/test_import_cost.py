@@ -34,12 +34,14 @@ def command_line(*arguments):
     [
         "import aisimulate",
         "import aisimulate.spica",
+        "import aisimulate.perf",
         "import aisimulate.engine.scheduler, aisimulate.engine.group",
         command_line("--help"),
         command_line("--version"),
         command_line("no-such-command"),
+        command_line("perf", "--help"),
     ],
-    ids=["package", "spica", "engine", "help", "version", "error"],
+    ids=["package", "spica", "perf", "engine", "help", "version", "error", "perf help"],
 )
 def test_nothing_heavy_is_imported(statement):
     loaded = modules_after(statement)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # name -> (module with a `main(argv) -> exit code`, what it answers)
 COMMANDS = {
     "spica": ("aisimulate.cli.spica", "find the deployments that serve a workload best"),
+    "perf": (
+        "aisimulate.cli.perf",
+        "ask the performance model about one engine: pass times, KV capacity, data",
+    ),
 }
 
 

@@ -8,13 +8,19 @@ from typing import NoReturn
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.core.console import say
+from aisimulate.core.errors import nearest
+
+# How argparse begins to complain of options that it does not know.
+_UNKNOWN = "unrecognized arguments: "
 
 
 class OneLineParser(argparse.ArgumentParser):
     """Reports a bad command line without repeating the whole usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Say `prog: error: message` on stderr and exit with 2."""
+        """Say `prog: error: message` on stderr, with the nearest option for an unknown one; exit with 2."""
+        unknown = message.partition(_UNKNOWN)[2].split(" ")[0].partition("=")[0]
+        message += nearest(unknown, self._option_string_actions) if unknown else ""
         self.exit(fail(self.prog, f"{message} (--help lists the options)", BAD_INPUT))
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:

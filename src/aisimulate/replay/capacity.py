@@ -95,8 +95,8 @@ def materialize_capacity(
     return role.rank.model_copy(update={"num_gpu_blocks": blocks})
 
 
-def unused_aic_settings(aic: AicConfig, path: str, explicit: bool) -> Iterator[str]:
-    """Name every AIC setting that was given but cannot act, one line each; `path` is that of its rank.
+def unused_aic_fields(aic: AicConfig, explicit: bool) -> Iterator[tuple[str, str]]:
+    """Name every AIC setting that was given but cannot act, each with the reason.
 
     `explicit`: the capacity is given, so no memory share is needed to estimate it. What belongs to another
     backend is named by `AicConfig.unused_fractions`. Raises like `model_facts`.
@@ -110,4 +110,10 @@ def unused_aic_settings(aic: AicConfig, path: str, explicit: bool) -> Iterator[s
         unused.append(("comm_dtype", "because the data price communication in half precision only"))
     for name, reason in unused:
         if getattr(aic, name) is not None:
-            yield f"{path}.timing_model.config.{name}: no effect {reason}"
+            yield name, reason
+
+
+def unused_aic_settings(aic: AicConfig, path: str, explicit: bool) -> Iterator[str]:
+    """Say the same one line each; `path` is that of the rank. Raises like `model_facts`."""
+    for name, reason in unused_aic_fields(aic, explicit):
+        yield f"{path}.timing_model.config.{name}: no effect {reason}"

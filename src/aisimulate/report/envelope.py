@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from aisimulate import __version__
+from aisimulate.report.versions import program_versions
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.outcome import Status
 
@@ -35,7 +33,7 @@ def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "versions": _versions(),
+        "versions": program_versions(),
         "backend_versions": result.backend_versions,
         "config": config,
         "config_sha256": digest(config),
@@ -53,13 +51,6 @@ def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str
 def envelope_text(envelope: dict[str, Any]) -> str:
     """Write an envelope as JSON: sorted keys, finite numbers only, one final newline."""
     return json.dumps(envelope, sort_keys=True, allow_nan=False, indent=2, default=str) + "\n"
-
-
-def _versions() -> dict[str, str]:
-    versions = {"aisimulate": __version__}
-    with suppress(PackageNotFoundError):
-        versions["aiconfigurator-core"] = version("aiconfigurator-core")
-    return versions
 
 
 def _branch(report: BranchReport, policies: dict[str, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,11 +30,37 @@ def default_memory_fraction(backend: str) -> tuple[str, float]:
     return _DEFAULT_FRACTIONS[backend]
 
 
-@lru_cache(maxsize=4096)
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """What fills the memory of one GPU of a rank, in bytes, and the KV tokens that the rank holds."""
+
+    kv_tokens: int
+    kv_bytes_per_token: int
+    capacity_bytes: int
+    weights_bytes: int
+    activations_bytes: int
+    runtime_bytes: int
+    communication_bytes: int
+    kv_bytes: int
+
+
 def kv_tokens(
     key: EngineKey, *, max_num_tokens: int, memory_fraction_kind: str, memory_fraction: float
 ) -> int:
-    """Estimate how many tokens the KV cache of one rank holds (5 ms; no batch size, no draft depth in it).
+    """Estimate how many tokens the KV cache of one rank holds. Raises like `memory_estimate`."""
+    return memory_estimate(
+        key,
+        max_num_tokens=max_num_tokens,
+        memory_fraction_kind=memory_fraction_kind,
+        memory_fraction=memory_fraction,
+    ).kv_tokens
+
+
+@lru_cache(maxsize=4096)
+def memory_estimate(
+    key: EngineKey, *, max_num_tokens: int, memory_fraction_kind: str, memory_fraction: float
+) -> MemoryEstimate:
+    """Estimate the memory of one rank (5 ms; no batch size, no draft depth in it).
 
     `max_num_tokens` is the token budget of a pass. An estimate does not prove that the shape can be timed.
     Raises `NoKvBudget`, `ShapeNotViable` or `InputError`.
@@ -59,7 +86,17 @@ def kv_tokens(
     tokens = int(estimate["total_kv_size_tokens"])
     if tokens <= 0:
         raise NoKvBudget(f"{key}: no memory is left for a single token of KV cache")
-    return tokens
+    parts = estimate["memory_breakdown"]
+    return MemoryEstimate(
+        kv_tokens=tokens,
+        kv_bytes_per_token=int(estimate["kv_size_per_token_bytes"]),
+        capacity_bytes=int(estimate["total_gpu_capacity_bytes"]),
+        weights_bytes=int(parts["weights_bytes"]),
+        activations_bytes=int(parts["activations_bytes"]),
+        runtime_bytes=int(parts["runtime_overhead_bytes"]),
+        communication_bytes=int(parts["comm_overhead_bytes"]),
+        kv_bytes=int(estimate["total_kv_size_bytes"]),
+    )
 
 
 def num_gpu_blocks(

@@ -54,7 +54,7 @@ def resolve_modes(key: EngineKey) -> ResolvedModes:
             resolve_nvfp4_for_system,
         )
 
-        config = _model_config(key, overrides)
+        config = model_config(key, overrides)
         resolve_dsv4_moe_arch(config, model, system_name=key.system, backend_name=key.backend)
         resolve_nvfp4_for_system(config, key.system, model, backend_name=key.backend)
         advisories = _resolve_attention(key, model, config)
@@ -86,7 +86,8 @@ def _overrides(key: EngineKey) -> dict[str, Any]:
     return overrides
 
 
-def _model_config(key: EngineKey, overrides: dict[str, Any]) -> Any:  # noqa: ANN401 - an untyped SDK object
+def model_config(key: EngineKey, overrides: dict[str, Any]) -> Any:  # noqa: ANN401 - an untyped SDK object
+    """Describe the engine to the SDK; `overrides` are its dtype arguments. Call it inside `sdk_call`."""
     from aiconfigurator_core.sdk.config_builders import build_model_config  # noqa: PLC0415 - start-up time
 
     return build_model_config(key.tp, key.pp, key.attention_dp, key.moe_tp or 1, key.moe_ep or 1, **overrides)

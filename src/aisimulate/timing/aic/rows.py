@@ -53,6 +53,21 @@ class Row(dict[int, Segment]):
         return known
 
 
+class Rows(dict[int, Row]):
+    """Rows by batch, each made when it is first looked up. `price_ns` prices one (batch, context)."""
+
+    __slots__ = ("_price_ns",)
+
+    def __init__(self, price_ns: Callable[[int, int], int]) -> None:
+        super().__init__()
+        self._price_ns = price_ns
+
+    def __missing__(self, batch: int) -> Row:
+        price_ns = self._price_ns
+        row = self[batch] = Row(lambda context: price_ns(batch, context))
+        return row
+
+
 def ramp_ns(first_ns: int, slope: int, passes: int) -> int:
     """Sum of `passes` durations that start at `first_ns` and change by `slope`."""
     return passes * first_ns + slope * (passes * (passes - 1) >> 1)

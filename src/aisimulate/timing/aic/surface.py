@@ -10,12 +10,14 @@ from aisimulate.core.errors import InputError, TimingError
 from aisimulate.core.units import duration_ns, scaled_ns
 from aisimulate.timing.aic.engine import EngineSpecBlob, compile_engine_spec, load_engine
 from aisimulate.timing.aic.errors import translate
+from aisimulate.timing.aic.fused import FusedPrices
 from aisimulate.timing.aic.key import EngineKey
-from aisimulate.timing.aic.rows import Row, knot_index, ramp_ns, ramp_passes
+from aisimulate.timing.aic.operations import attention_ms, decode_operations, prefill_operations, shared_ms
+from aisimulate.timing.aic.rows import Rows, knot_index, ramp_ns, ramp_passes
 from aisimulate.timing.ramps import expand_ramps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from aiconfigurator_core import AicEngine
 
@@ -51,7 +53,7 @@ class AicTiming:
         return aic_timer(self.blob, self.nextn, self.exact, prefill_speedup, decode_speedup)
 
 
-class _Prices:
+class Prices:
     """Single passes as AI Configurator prices them, in whole ns after speed-up."""
 
     def __init__(
@@ -69,6 +71,7 @@ class _Prices:
         return load_engine(self._blob)
 
     def prefill_ns(self, batch: int, isl: int, prefix: int) -> int:
+        """Duration of a prefill forward."""
         self._check(batch, isl)
         try:
             ms = self._engine.predict_prefill_latency(batch, isl, prefix)
@@ -77,12 +80,48 @@ class _Prices:
         return self._whole_ns(ms, self._prefill_speedup)
 
     def decode_ns(self, batch: int, context: int) -> int:
+        """Duration of a decode forward at a mean context."""
         self._check(batch, context)
         try:
             ms = self._engine.predict_decode_latency(batch * self._verified, context, 2)
         except Exception as error:
             raise translate(error, f"{self._blob.key}: decode of {batch} at context {context}") from None
         return self._whole_ns(ms * self._depth, self._decode_speedup)
+
+    def verified(self, batch: int) -> int:
+        """Tokens that decoding requests bring into a forward: their last one, and their drafts."""
+        return batch * self._verified
+
+    def shared_ms(self, tokens: int) -> float:
+        """Time of everything but attention in a forward over so many tokens."""
+        self._check(1, tokens)
+        try:
+            return shared_ms(prefill_operations(self._engine, 1, tokens, 0))
+        except Exception as error:
+            raise translate(error, f"{self._blob.key}: forward of {tokens} tokens") from None
+
+    def prefill_attention_ms(self, batch: int, isl: int, prefix: int) -> float:
+        """Time of attention in a prefill forward."""
+        self._check(batch, isl)
+        try:
+            return attention_ms(prefill_operations(self._engine, batch, isl, prefix))
+        except Exception as error:
+            raise translate(error, f"{self._blob.key}: prefill of {batch} x {isl} tokens") from None
+
+    def prefill_time_ns(self, ms: float) -> int:
+        """Round a time that counts as prefill, speed-up applied."""
+        return self._whole_ns(ms, self._prefill_speedup)
+
+    def decode_attention_ns(self, batch: int, context: int) -> int:
+        """What decoding adds to a forward beyond its tokens: attention, and its passes of draft layers."""
+        self._check(batch, context)
+        verified = batch * self._verified
+        try:
+            ms = attention_ms(decode_operations(self._engine, verified, context))
+            ms += self._engine.predict_decode_latency(verified, context, 2) * (self._depth - 1.0)
+        except Exception as error:
+            raise translate(error, f"{self._blob.key}: decode of {batch} at context {context}") from None
+        return self._whole_ns(ms, self._decode_speedup)
 
     def _check(self, batch: int, tokens: int) -> None:
         """AI Configurator extrapolates without limit and without a word, so the limit is ours."""
@@ -98,21 +137,6 @@ class _Prices:
         return scaled_ns(duration_ns(max(ms, 0.0)), speedup)
 
 
-class _Rows(dict[int, Row]):
-    """Rows by batch, each made when it is first looked up."""
-
-    __slots__ = ("_prices",)
-
-    def __init__(self, prices: _Prices) -> None:
-        super().__init__()
-        self._prices = prices
-
-    def __missing__(self, batch: int) -> Row:
-        price_ns = self._prices.decode_ns
-        row = self[batch] = Row(lambda context: price_ns(batch, context))
-        return row
-
-
 class AicTimer:
     """A `PassTimer` over lazily filled rows of decode times and a memo of exact prefill times.
 
@@ -123,9 +147,10 @@ class AicTimer:
         self, blob: EngineSpecBlob, nextn: int, prefill_speedup: float, decode_speedup: float
     ) -> None:
         self._arguments = (blob, nextn, type(self) is ExactAicTimer, prefill_speedup, decode_speedup)
-        self._prices = _Prices(blob, nextn, prefill_speedup, decode_speedup)
-        self._rows = _Rows(self._prices)
+        self._prices = Prices(blob, nextn, prefill_speedup, decode_speedup)
+        self._rows = Rows(self._prices.decode_ns)
         self._prefills: dict[tuple[int, int, int], int] = {}
+        self._fused = FusedPrices(self._prices, type(self) is ExactAicTimer)
 
     def __reduce__(self) -> tuple[object, tuple[EngineSpecBlob, int, bool, float, float]]:
         """Send the compiled engine, not the tables, to another process."""
@@ -142,6 +167,10 @@ class AicTimer:
                 self._prefills.clear()
             known = self._prefills[key] = self._prices.prefill_ns(batch, mean_isl, mean_prefix)
         return known
+
+    def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
+        """Duration of one forward over prefill chunks and decoding requests (see `FusedPrices`)."""
+        return self._fused.forward_ns(spans, batch, context_tokens)
 
     def decode_ns(self, batch: int, context_tokens: int) -> int:
         """Duration of one decode forward."""
