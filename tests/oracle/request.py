@@ -26,6 +26,7 @@ class Request:
     most_computed: int = 0  # tokens, preemptions not taken off
     blocks: list[Block] = field(default_factory=list)
     preempted: bool = False
+    decoding: bool = False  # emitted a token since its last admission
     admissions: list[tuple[int, int]] = field(default_factory=list)  # (instant, reused tokens)
     token_ns: list[int] = field(default_factory=list)  # instant of every emitted token
     terminal_ns: int | None = None
@@ -49,6 +50,7 @@ class Request:
         """Append the next output token."""
         self.tokens.append(self.output[self.emitted])
         self.token_ns.append(now_ns)
+        self.decoding = True
 
     def end(self, now_ns: int, status: str, reason: str | None = None) -> None:
         """Reach the terminal state."""

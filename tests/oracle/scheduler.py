@@ -52,6 +52,7 @@ class RankScheduler:
         self.caching: bool = rank.get("enable_prefix_caching", True)
         self.chunking: bool = rank.get("enable_chunked_prefill", True)
         self.fifo: bool = rank.get("preemption_mode", "lifo") == "fifo"
+        self.fused: bool = rank.get("timing_mode", "additive") == "fused"
         self.identities = identities
         self.pool = Pool(self.num_gpu_blocks)
         self.timing = Timing(rank, self.num_gpu_blocks * self.block_size)
@@ -68,7 +69,6 @@ class RankScheduler:
         work = Pass(now_ns, self.budget)
         self._continue_running(work)
         self._admit_waiting(work)
-        decoding = []
         for request in self.running:
             if request.computed < request.length:
                 continue
@@ -76,12 +76,31 @@ class RankScheduler:
                 work.finished.append(request)
                 continue
             work.emitting.append(request)
-            # The prefill forward that completes a prompt samples the first token itself.
-            if request.emitted > 0 or work.prompt_span(request) is None:
-                decoding.append(request.length)
-        spans = [span for span in map(work.prompt_span, work.computed) if span]
-        work.duration_ns = self.timing.prefill_ns(spans) + self.timing.decode_ns(decoding)
+        work.duration_ns = self._fused_ns(work) if self.fused else self._additive_ns(work)
         return work
+
+    def _additive_ns(self, work: Pass) -> int:
+        """A prefill forward, then a decode forward."""
+        # The prefill forward that completes a prompt samples the first token itself.
+        decoding = [
+            request.length
+            for request in work.emitting
+            if request.emitted > 0 or work.prompt_span(request) is None
+        ]
+        spans = [span for span in map(work.prompt_span, work.computed) if span]
+        return self.timing.prefill_ns(spans) + self.timing.decode_ns(decoding)
+
+    def _fused_ns(self, work: Pass) -> int:
+        """One forward over everything that is computed; without any prefill, a decode forward."""
+        chunks = {
+            request: span
+            for request, span in work.computed.items()
+            if not request.decoding and span[0] < span[1]
+        }
+        decoding = [request.length for request in work.emitting if request not in chunks]
+        if not chunks:
+            return self.timing.decode_ns(decoding)
+        return self.timing.fused_ns(list(chunks.values()), decoding)
 
     def settle(self, work: Pass, end_ns: int) -> list[Request]:
         """Make the outcome of a pass visible at its end; returns the requests that became terminal."""
@@ -147,7 +166,7 @@ class RankScheduler:
         before, after = work.computed.pop(victim, (0, 0))
         work.budget += after - before
         work.preempted_any = True
-        victim.blocks, victim.computed, victim.preempted = [], 0, True
+        victim.blocks, victim.computed, victim.preempted, victim.decoding = [], 0, True, False
         self.waiting.insert(0, victim)
         return victim
 

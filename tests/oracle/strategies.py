@@ -60,6 +60,7 @@ def ranks(draw: st.DrawFn) -> dict[str, Any]:
         "enable_chunked_prefill": draw(st.sampled_from([True, True, True, False])),
         "preemption_mode": draw(st.sampled_from(["lifo", "fifo"])),
         "timing_model": draw(timing_models()),
+        "timing_mode": draw(st.sampled_from(["additive", "fused"])),
     }
     if draw(st.integers(0, 6)) == 6:
         rank["max_model_len"] = draw(st.sampled_from([40, 20]))
@@ -242,6 +243,7 @@ def long_prompt_scenarios(draw: st.DrawFn) -> Scenario:
         "max_model_len": draw(st.sampled_from([None, None, 90])),
         "enable_chunked_prefill": True,
         "timing_model": draw(st.one_of(timing_models(), st.just(ROUND_TIMES))),
+        "timing_mode": draw(st.sampled_from(["additive", "fused"])),
     }
     block, rows = rank["block_size"], []
     now_ms = 0.0

@@ -24,15 +24,25 @@ class Timing:
         mean_prefix = sum(start for start, _ in spans) // len(spans)
         if mean_isl <= mean_prefix:
             return 0
-        return scaled_ns(
-            duration_ns(self._prefill_ms(len(spans) * (mean_isl - mean_prefix))), self.prefill_speedup
-        )
+        return self._scaled_prefill_ns(len(spans) * (mean_isl - mean_prefix))
 
     def decode_ns(self, lengths: list[int]) -> int:
         """One decode forward over sequences of these lengths (the dangling last token included)."""
         if not lengths:
             return 0
         return scaled_ns(duration_ns(self._decode_ms(sum(lengths))), self.decode_speedup)
+
+    def fused_ns(self, spans: list[tuple[int, int]], lengths: list[int]) -> int:
+        """One forward over chunks of requests and the next token of sequences of these lengths."""
+        tokens = sum(end - start for start, end in spans)
+        prefill_ns = self._scaled_prefill_ns(tokens + len(lengths))
+        if self.model["type"] == "fixed":
+            return max(prefill_ns, self.decode_ns(lengths))
+        # Only what grows with the pool in use is the decoders' own.
+        return prefill_ns + self.decode_ns(lengths) - (self.decode_ns([0]) if lengths else 0)
+
+    def _scaled_prefill_ns(self, tokens: int) -> int:
+        return scaled_ns(duration_ns(self._prefill_ms(tokens)), self.prefill_speedup)
 
     def _prefill_ms(self, tokens: int) -> float:
         if self.model["type"] == "fixed":

@@ -61,7 +61,8 @@ class StateCache(StrictModel):
 class RankConfig(StrictModel):
     """One attention-DP rank. `block_size` in tokens (its default depends on the backend), bandwidth in GB/s.
 
-    A speed-up ratio of 0 means unscaled, like 1.
+    A speed-up ratio of 0 means unscaled, like 1. `timing_mode` says how a pass is timed that prefills and
+    decodes: `additive` as one forward after the other, `fused` as one forward.
     """
 
     field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
@@ -93,6 +94,7 @@ class RankConfig(StrictModel):
     g3_offload: dict[str, Any] | None = None
     state_cache: StateCache | None = None
     timing_model: TimingConfig = PolynomialTiming()
+    timing_mode: Literal["additive", "fused"] = "additive"
     sglang: SglangConfig = SglangConfig()
     trtllm: TrtllmConfig = TrtllmConfig()
 
@@ -143,6 +145,8 @@ class RankConfig(StrictModel):
         if backend != "sglang" and self.prefill_decode_interval != 0:
             problem = f"{self.prefill_decode_interval} is not 0 (only sglang spaces its prefills)"
             raise FieldError("prefill_decode_interval", problem)
+        if backend == "sglang" and self.timing_mode != "additive":
+            raise FieldError("timing_mode", "'fused' has nothing to fuse with sglang: it never mixes passes")
         if backend != "vllm" and self.preemption_mode != "lifo":
             raise FieldError("preemption_mode", f"{self.preemption_mode!r} is only known to vllm")
         return self

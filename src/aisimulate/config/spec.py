@@ -157,6 +157,9 @@ class ReplaySpec(TolerantModel):
                 raise FieldError("engine", f"disaggregated replay {problem}")
         for stage, rank in ranks.items():
             self._check_worker_type(f"engine.{stage}.rank", rank.worker_type, stage)
+            if rank.timing_mode != "additive":
+                problem = "has nothing to fuse in a disaggregated topology: no worker mixes passes"
+                raise FieldError(f"engine.{stage}.rank.timing_mode", f"{rank.timing_mode!r} {problem}")
 
     def _check_worker_type(self, path: str, authored: str, stage: str) -> None:
         # The topology decides; the default is what a dumped configuration carries everywhere.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
@@ -25,6 +27,14 @@ class PassTimer(Protocol):
 
     def decode_ns(self, batch: int, context_tokens: int) -> int:
         """Duration of one decode forward of a batch >= 1."""
+        ...
+
+    def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
+        """Duration of one forward over prefill chunks and a decode batch together.
+
+        Each of `spans` (at least one) is a request's known length computed before and after the pass, which
+        is more. `batch` 0 means that nobody decodes.
+        """
         ...
 
     def run_ns(self, batch: int, context_tokens: int, passes: int) -> int:

@@ -11,12 +11,13 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.fused import make_rank
 from aisimulate.engine.gap_log import Absences, GapLog
-from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.params import RankParams
+    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 _CHUNK_PASSES = 64
@@ -44,7 +45,7 @@ class GroupWorker:
     )
 
     def __init__(self, params: RankParams, timer: PassTimer, dp_size: int) -> None:
-        self._ranks = [RankScheduler(params, timer) for _ in range(dp_size)]
+        self._ranks = [make_rank(params, timer) for _ in range(dp_size)]
         self._timer = timer
         self.gap_log = GapLog(timer)
         self.busy = False

@@ -23,7 +23,7 @@ def compute_middle_chunks(
     arrive. The gaps of the decoders go to `log`.
     """
     decoders, pool, timer = rank.decoders, rank.pool, rank.timer
-    batch, size = decoders.count, rank.block_size
+    batch, size, fused = decoders.count, rank.block_size, rank.fused
     budget = rank.pass_tokens - batch
     if budget <= 0 or rank.unusual or sequence.planned or not _head_waits(rank):
         return now_ns
@@ -33,9 +33,12 @@ def compute_middle_chunks(
     while (end := start + budget) < sequence.input_tokens and decoders.passes + 1 < decoders.next_due:
         needed = -(-end // size)
         blocks = decoders.opening() + needed - opened
-        pass_ns = timer.prefill_ns(1, end, start)
-        if batch:
-            pass_ns += timer.decode_ns(batch, decoders.context_tokens)
+        if fused:
+            pass_ns = timer.fused_ns(((start, end),), batch, decoders.context_tokens)
+        else:
+            pass_ns = timer.prefill_ns(1, end, start)
+            if batch:
+                pass_ns += timer.decode_ns(batch, decoders.context_tokens)
         if blocks > pool.free + pool.inactive or now_ns + pass_ns >= quiet_ns:
             break
         now_ns += pass_ns

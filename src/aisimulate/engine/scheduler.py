@@ -73,6 +73,8 @@ class RankScheduler:
         "waiting",
     )
 
+    fused = False  # whether a pass that prefills is priced as one forward
+
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
         self.params = params
         self.timer = timer
@@ -344,15 +346,26 @@ class RankScheduler:
             context += self._joining_context
             self._joining_batch = self._joining_context = 0
         if self.unusual and (self.stalled or self.held_back):
-            self.gap_weight -= len(self.stalled | dict.fromkeys(self.held_back))
-            batch -= len(self.held_back)
-            context -= sum(decoders.passes + sequence.base for sequence in self.held_back)
+            batch, context = self._without_held_back(batch, context)
         if count := self._chunk_count:
             pass_ns = self.timer.prefill_ns(count, self._chunk_ends // count, self._chunk_starts // count)
             self._chunk_count = self._chunk_ends = self._chunk_starts = 0
         if batch:
             pass_ns += self.timer.decode_ns(batch, context)
         self.pass_ns = pass_ns
+
+    def _without_held_back(self, batch: int, context: int) -> tuple[int, int]:
+        """Take the decoders that miss the pass, or missed the last one, out of its groups."""
+        self.gap_weight -= len(self.stalled | dict.fromkeys(self.held_back))
+        passes = self.decoders.passes
+        return (
+            batch - len(self.held_back),
+            context - sum(passes + sequence.base for sequence in self.held_back),
+        )
+
+    def _empty_groups(self) -> None:
+        self._chunk_count = self._chunk_ends = self._chunk_starts = 0
+        self._joining_batch = self._joining_context = 0
 
     # Commit ---------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.fused import make_rank
 from aisimulate.engine.gap_log import Absences, GapLog
 from aisimulate.engine.middle_chunks import compute_middle_chunks
-from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -38,7 +38,7 @@ class RankWorker:
     )
 
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
-        self._rank = RankScheduler(params, timer)
+        self._rank = make_rank(params, timer)
         self.submit = self._rank.submit  # queue a sequence placed on this worker
         self._timer = timer
         self.gap_log = GapLog(timer)

@@ -46,6 +46,7 @@ class BuiltReplay:
     gpus_per_worker: int
     sla: Sla
     record_per_request: bool
+    timing_mode: str
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -85,6 +86,7 @@ def build_replay(execution: Execution) -> BuiltReplay:
         gpus_per_worker=role.gpus_per_worker,
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
+        timing_mode=rank.timing_mode,
         provenance=_provenance(rank, timing, capacity_is_estimated=aic is not None and not explicit),
         notes=[*execution.notes, *aic_notes, *workload.notes],
     )
@@ -101,6 +103,7 @@ def rank_params(rank: RankConfig) -> RankParams:
         enable_prefix_caching=rank.enable_prefix_caching,
         enable_chunked_prefill=rank.enable_chunked_prefill,
         preemption_mode=rank.preemption_mode,
+        fused=rank.timing_mode == "fused",
     )
 
 

@@ -57,6 +57,7 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         passes=sum(worker.passes for worker in replay.workers),
         plans=sum(worker.plans for worker in replay.workers),
         sla=replay.sla,
+        timing_mode=replay.timing_mode,
         provenance=replay.provenance,
         notes=replay.notes,
     )

@@ -30,6 +30,7 @@ class ReplayOutcome:
 
     `end_ns`: the last processed event; `workers` were provisioned from 0 to `end_ns`.
     `wall_ns`: real time spent; `passes` and `plans`: simulated passes and planner invocations.
+    `timing_mode`: how passes that prefill and decode were timed (additive or fused).
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
     """
 
@@ -43,5 +44,6 @@ class ReplayOutcome:
     passes: int = 0
     plans: int = 0
     sla: Sla = field(default_factory=Sla)
+    timing_mode: str = "additive"
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

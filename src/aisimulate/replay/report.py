@@ -157,7 +157,7 @@ def _latency_statistics(outcome: ReplayOutcome, latencies: Latencies) -> Report:
 
 def _remarks(outcome: ReplayOutcome) -> Report:
     """How a pass is timed, where the times come from, and what a user should know."""
-    report: Report = {"timing_mode": "additive"}
+    report: Report = {"timing_mode": outcome.timing_mode}
     if outcome.provenance:
         report["provenance"] = dict(outcome.provenance)
     if outcome.notes:

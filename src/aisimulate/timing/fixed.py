@@ -11,6 +11,8 @@ from aisimulate.core.errors import InputError
 from aisimulate.core.units import duration_ns, scaled_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aisimulate.timing.ramps import Int64s
 
 
@@ -30,6 +32,10 @@ class FixedTimer:
     def decode_ns(self, batch: int, context_tokens: int) -> int:
         """Duration of one decode forward."""
         return self._decode_ns
+
+    def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
+        """Duration of one forward over chunks and decoders: the longer of the two times."""
+        return max(self._prefill_ns, self._decode_ns) if batch else self._prefill_ns
 
     def run_ns(self, batch: int, context_tokens: int, passes: int) -> int:
         """Duration of a run."""

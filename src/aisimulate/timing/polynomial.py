@@ -17,6 +17,8 @@ from aisimulate.core.units import NS_PER_S, duration_ns, scaled_ns
 from aisimulate.timing.ramps import tally_ramps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
@@ -113,6 +115,17 @@ class PolynomialTimer:
         if context_tokens < len(table):
             return int(table[context_tokens])
         return self._evaluate(context_tokens) if context_tokens < self._total_tokens else self._full_ns
+
+    def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
+        """Duration of one forward over chunks and decoders (spec 01 section (a) 1).
+
+        The prefill polynomial at the number of all tokens, and the part of the decode time that grows with
+        the KV pool in use, which stands for the decoders' attention.
+        """
+        tokens = sum(end - start for start, end in spans)
+        if not batch:
+            return self._prefills[tokens]
+        return self._prefills[tokens + batch] + self.decode_ns(batch, context_tokens) - self.decode_ns(1, 0)
 
     def run_ns(self, batch: int, context_tokens: int, passes: int) -> int:
         """Exact duration of a run."""
