@@ -125,6 +125,7 @@ TABLE.add(
         Why.TIERS,
     ),
     timing_model=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
+    timing_mode=rank(CROWD, "mean_e2e_latency_ms", timing_mode="fused"),
     sglang=idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),
     trtllm=no_rank(
         Why.TRTLLM,

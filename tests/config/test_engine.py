@@ -56,6 +56,7 @@ def test_defaults():
         "g3_offload": None,
         "state_cache": None,
         "timing_model": {"type": "polynomial"},
+        "timing_mode": "additive",
         "sglang": {
             "schedule_policy": "fifo",
             "max_prefill_tokens": 16384,
@@ -121,6 +122,14 @@ def test_a_dumped_rank_is_read_back():
         ({"watermark": 0.01}, "watermark: unknown field"),
         ({"backend": "vlm"}, "backend: 'vlm' is not one of 'vllm', 'sglang', 'trtllm'; did you mean 'vllm'?"),
         ({"backend": []}, "backend: [] is not one of 'vllm', 'sglang', 'trtllm'"),
+        (
+            {"timing_mode": "fusd"},
+            "timing_mode: 'fusd' is not one of 'additive', 'fused'; did you mean 'fused'?",
+        ),
+        (
+            {"backend": "sglang", "timing_mode": "fused"},
+            "timing_mode: 'fused' has nothing to fuse with sglang: it never mixes passes",
+        ),
         (
             {"backend": "sglang", "enable_chunked_prefill": False},
             "enable_chunked_prefill: false is not possible with sglang",

@@ -77,6 +77,11 @@ from .payloads import POOL, REQUEST, disaggregated, parse, rank, refused, spec
             "engine: disaggregated replay needs matching prefill/decode block_size, got 4 and 8",
         ),
         (
+            disaggregated(decode={"rank": {"timing_mode": "fused"}}),
+            "engine.decode.rank.timing_mode: 'fused' has nothing to fuse in a disaggregated topology: "
+            "no worker mixes passes",
+        ),
+        (
             disaggregated(prefill={"rank": {"backend": "sglang"}}),
             "engine: disaggregated replay needs matching prefill/decode backend, got sglang and vllm",
         ),

@@ -99,6 +99,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     ),
     # Each replay gets the permission; what it permits is tested with a feigned network.
     "allow_model_download": (Acts(PINNED, {"search_space.allow_model_download": True}, ("payloads",)),),
+    "timing_mode": (space(CROWD, timing_mode="fused"),),
     "agg_block_size": (space(TRACE, agg_block_size=96), space(CROWD, agg_block_size=65_536)),
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),
     "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),

@@ -98,6 +98,19 @@ def check_prefill_wrapper(timer: PassTimer) -> None:
     assert type(timer.prefill_ns(2, 65, 64)) is int
 
 
+def check_fused(timer: PassTimer, batch: int, context_tokens: int) -> None:
+    """One forward lasts at least as long as the chunk in it, and no longer than two forwards."""
+    alone = timer.fused_ns([(100, 612)], 0, 0)
+    assert type(alone) is int
+    assert abs(alone - timer.prefill_ns(1, 612, 100)) <= 1
+    together = timer.fused_ns([(100, 612)], batch, context_tokens)
+    assert type(together) is int
+    assert alone <= together <= timer.prefill_ns(1, 612, 100) + timer.decode_ns(batch, context_tokens)
+    more = timer.fused_ns([(100, 612), (0, 64)], batch, context_tokens)
+    assert more >= timer.fused_ns([(0, 64)], 0, 0)  # measured times are not monotone in tokens
+    assert timer.fused_ns([(0, 64), (100, 612)], batch, context_tokens) == more
+
+
 def check_pickle(timer: PassTimer, run: Run) -> None:
     """A timer survives the way to another process and prices as before."""
     copy = pickle.loads(pickle.dumps(timer))

@@ -50,3 +50,10 @@ def test_times_must_be_finite_and_not_negative(bad: float) -> None:
         FixedTiming(bad, 1.0)
     with pytest.raises(InputError, match=r"timing_model\.decode_ms"):
         FixedTiming(1.0, bad)
+
+
+def test_one_forward_lasts_as_long_as_the_longer() -> None:
+    contract.check_fused(TIMER, 3, 300)
+    assert TIMER.fused_ns([(0, 5), (3, 9)], 0, 0) == 20_500_000
+    assert TIMER.fused_ns([(0, 5)], 4, 100) == 20_500_000
+    assert FixedTiming(2.0, 7.25).timer(0, 1.0, 2.0).fused_ns([(0, 5)], 4, 100) == 3_625_000

@@ -145,3 +145,12 @@ def test_runs_cost_the_same_once_running_sums_are_kept(batch: int, speedup: floa
     # Such long durations as a speed-up of 1e-4 gives add up beyond what a float holds.
     kept = [n == batch for n in range(4)] if speedup == 1.0 else [False]
     assert [len(sums) > 40_000 for sums in timer._sums] == kept
+
+
+@pytest.mark.parametrize("speedup", SPEEDUPS)
+def test_one_forward_has_one_fixed_part(speedup: float) -> None:
+    timer = polynomial_timer(5_000, 1.0, speedup)
+    contract.check_fused(timer, 7, 2_000)
+    tokens = timer.prefill_ns(1, 30 + 7, 0)
+    attention = timer.decode_ns(7, 2_000) - timer.decode_ns(7, 0)
+    assert timer.fused_ns([(10, 20), (5, 25)], 7, 2_000) == tokens + attention

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -55,7 +55,8 @@ class SearchSpace(SpicaModel):
     Every field name and default is fixed (spec 05 sections 1.2 and 1.3); times in seconds, bandwidths
     in GB/s, block sizes in tokens. `context_length` None means the model's own maximum; `min_endpoint` is
     the planner's floor of replicas per role. `include_single_gpu_moe` also tries one-GPU workers of a mixture
-    of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched.
+    of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched;
+    `timing_mode` says whether aggregated workers time a mixed pass as two forwards or as one.
     Repeated choices are dropped and reported in `notes`.
     """
 
@@ -69,6 +70,7 @@ class SearchSpace(SpicaModel):
     aic_nextn: Integer | None = None
     include_single_gpu_moe: bool = False
     allow_model_download: bool = False
+    timing_mode: Literal["additive", "fused"] = "additive"
 
     prefill_block_size: PositiveInt = 64
     decode_block_size: PositiveInt = 64

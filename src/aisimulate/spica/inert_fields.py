@@ -85,7 +85,12 @@ def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
         (space.num_g2_blocks == 0, "with num_g2_blocks 0", _OFFLOAD_FIELDS),
         (not scales, "without a scaling policy", _PLANNER_FIELDS),
         (not forecasts, "without throughput scaling", ("load_predictor_candidates",)),
-        ("agg" not in space.deployment_mode, "without agg", _role_fields("agg")),
+        ("agg" not in space.deployment_mode, "without agg", (*_role_fields("agg"), "timing_mode")),
+        (
+            "agg" in space.deployment_mode and space.backend == ["sglang"],
+            "with sglang, which never mixes prefill and decode in a pass",
+            ("timing_mode",),
+        ),
         (
             "disagg" not in space.deployment_mode,
             "without disagg",

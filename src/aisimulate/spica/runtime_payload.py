@@ -28,6 +28,7 @@ _RANK_KEYS = {
     "max_num_batched_tokens": "max_num_batched_tokens",
     "max_num_seqs": "max_num_seqs",
     "enable_prefix_caching": "enable_prefix_caching",
+    "timing_mode": "timing_mode",
 }
 
 # Plan key -> key of the "aic" timing provider.

@@ -66,6 +66,8 @@ def unroll_sample(
     sample |= {name: getattr(search_space, name) for name in _PINNED}
     if search_space.allow_model_download:
         sample["allow_model_download"] = True
+    if mode == "agg" and search_space.timing_mode != "additive" and selection["backend"] != "sglang":
+        sample["timing_mode"] = search_space.timing_mode  # the others never mix prefill and decode
     sample |= _parallel_fields(mode, parallel_config)
     sample |= _engine_fields(mode, search_space, selection)
     sample |= _router_fields(search_space, selection)

@@ -9,6 +9,7 @@ import pytest
 from aisimulate.core.errors import TimingError
 from aisimulate.timing.aic import AicTiming, EngineSpecBlob, compile_engine_spec, engine_key
 from aisimulate.timing.aic.engine import load_engine
+from timing import contract
 
 
 def qwen() -> EngineSpecBlob:
@@ -80,6 +81,12 @@ def test_one_forward_is_shorter_than_two(blob):
     for chunk, batch, context in ((2048, 64, 4096), (512, 1, 777), (7000, 128, 9000)):
         both = clock.prefill_ns(1, chunk, 0) + clock.decode_ns(batch, batch * context)
         assert clock.prefill_ns(1, chunk, 0) < clock.fused_ns([(0, chunk)], batch, batch * context) < both
+
+
+@pytest.mark.parametrize("blob", [qwen, glm, deepseek])
+@pytest.mark.parametrize("exact", [True, False])
+def test_contract(blob, exact):
+    contract.check_fused(timer(blob(), exact=exact), 7, 7 * 3000)
 
 
 def test_drafts_bring_tokens_and_layers():
