@@ -54,7 +54,9 @@ class FusedScheduler(RankScheduler):
                 batch += 1
                 context += sequence.tokens
         self._chunks.clear()
-        self._empty_groups()
+        # The groups of the two forwards, which this pass does not have.
+        self._chunk_count = self._chunk_ends = self._chunk_starts = 0
+        self._joining_batch = self._joining_context = 0
         if spans:
             self.pass_ns = self.timer.fused_ns(spans, batch, context)
         else:

@@ -363,10 +363,6 @@ class RankScheduler:
             context - sum(passes + sequence.base for sequence in self.held_back),
         )
 
-    def _empty_groups(self) -> None:
-        self._chunk_count = self._chunk_ends = self._chunk_starts = 0
-        self._joining_batch = self._joining_context = 0
-
     # Commit ---------------------------------------------------------------------------------------------
 
     def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
