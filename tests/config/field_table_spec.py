@@ -165,14 +165,17 @@ TABLE.add(
             TRACE,
             {"traffic.trace_paths": [TRACE["traffic"]["trace_path"]] * 2},
             "trace format 'mooncake' takes exactly one file, got 2",
-            Why.FORMATS,
+            Why.TIED,
         ),
     ),
-    trace_format=Refused(
-        TRACE,
-        {"traffic.trace_format": "mooncake-delta"},
-        "trace format 'mooncake-delta' is not supported yet (supported: mooncake)",
-        Why.FORMATS,
+    trace_format=(
+        traffic(TRACE, "total_input_tokens", trace_format="mooncake-delta"),
+        Refused(
+            TRACE,
+            {"traffic.trace_format": "weka"},
+            "trace format 'weka' is not supported yet (supported: ",
+            Why.FORMATS,
+        ),
     ),
     trace_block_size=traffic(TRACE, "prefix_cache_reused_ratio", trace_block_size=1024),
     arrival_speedup_ratio=traffic(TRACE, "duration_ms", arrival_speedup_ratio=2.0),

@@ -15,7 +15,7 @@ EVERYTHING = replace(
     topologies=frozenset({"aggregated", "disaggregated"}),
     placements=frozenset({"round_robin", "kv_router"}),
     scalings=frozenset({"none", "planner"}),
-    trace_formats=frozenset({"mooncake", "mooncake-delta", "dynamo"}),
+    trace_formats=frozenset({"mooncake", "weka"}),
     tiers=frozenset({"native_host_offload", "g3_offload", "state_cache"}),
     speculation=True,
     prefill_intervals=True,
@@ -112,9 +112,9 @@ def test_the_default_composition_is_supported(config):
 
 
 def test_trace_formats_that_come_later():
-    execution = parse(spec(), {**TRACE, "trace_format": "dynamo"})
+    execution = parse(spec(), {**TRACE, "trace_format": "weka"})
     text = refused(require_supported, execution.spec, execution.traffic)
-    assert text.startswith("traffic.trace_format: trace format 'dynamo' is not supported yet (supported: ")
+    assert text.startswith("traffic.trace_format: trace format 'weka' is not supported yet (supported: ")
     require_supported(execution.spec, execution.traffic, EVERYTHING)
 
 

@@ -89,8 +89,8 @@ def test_one_file_per_mooncake_trace(tmp_path):
 
 
 def test_formats_of_later_versions_are_not_supported_yet(tmp_path):
-    with pytest.raises(UnsupportedError, match="'dynamo' is not supported yet"):
-        build_workload(_trace(tmp_path / "t", trace_format="dynamo"), 16)
+    with pytest.raises(UnsupportedError, match="'weka' is not supported yet"):
+        build_workload(_trace(tmp_path / "t", trace_format="weka"), 16)
 
 
 def test_bad_rows_name_file_and_line(tmp_path):

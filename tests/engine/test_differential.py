@@ -65,6 +65,12 @@ def test_equals_the_oracle(scenario: Scenario) -> None:
 
 
 @budget(100)
+@given(scenarios(trace_format="mooncake-delta"))
+def test_equals_the_oracle_where_prompts_are_deltas(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(100)
 @given(echo_scenarios())
 def test_equals_the_oracle_where_outputs_are_prompts(scenario: Scenario) -> None:
     check(scenario)

@@ -14,7 +14,7 @@ from oracle.fleet import replay
 from oracle.records import oracle_records, report_records
 from oracle.stream import Stream
 
-from .case_files import CASES, payload_of
+from .case_files import CASES, materialise, payload_of
 
 EQUAL = [
     "c01-single",
@@ -47,6 +47,7 @@ EQUAL = [
     "c72-rejected-session-continues",
     "c76-mooncake-aliases",
     "c77-interleaved-sessions-concurrency2",
+    "c78-delta-concurrency",
 ]
 # The binding's payload is not the recorded call; each has a test of its own below.
 DIFFERENT = ["c40-synth-burst", "c44-synth-sessions", "c46-synth-shared-prefix-3groups"]
@@ -59,7 +60,6 @@ LATER_FORMATS = [
     "c27-dynamo-agentic",
     "c73-agentic-reject-fails-play",
     "c74-agentic-zero-output",
-    "c78-delta-concurrency",
 ]
 LATER_TOPOLOGY = [
     "c30-disagg-vllm",
@@ -212,3 +212,72 @@ def test_the_kv_router_is_refused(tmp_path: Path) -> None:
     payload["spec"]["adapters"]["placement"] = {"provider": "kv_router", "config": {}}
     with pytest.raises(RuntimeError, match=r"kv_router.*not supported yet"):
         run(payload)
+
+
+def _dynamo(request_id: str, received_ms: int, hashes: list[int]) -> dict[str, Any]:
+    replay = {"trace_block_size": 4, "input_length": 4 * len(hashes), "input_sequence_hashes": hashes}
+    request = {
+        "request_id": request_id,
+        "output_tokens": 2,
+        "request_received_ms": received_ms,
+        "replay": replay,
+    }
+    schema = "dynamo.request.trace.v1"
+    return {
+        "schema": schema,
+        "event_type": "request_end",
+        "event_time_unix_ms": received_ms,
+        "request": request,
+    }
+
+
+@pytest.mark.parametrize(("cap", "arrivals"), [(None, [0.0, 30.0]), (1, [0.0, 15.0])])
+def test_a_dynamo_trace_is_replayed_with_its_own_block_size(
+    cap: int | None, arrivals: list[float], tmp_path: Path
+) -> None:
+    payload = materialise(
+        {
+            **CASES["c01-single"]["payload"],
+            "traffic": {"source_type": "trace", "trace_paths": ["<trace0>", "<trace1>"]},
+        },
+        [[_dynamo("b", 130, [11, 12])], [_dynamo("a", 100, [11])]],
+        tmp_path,
+    )
+    payload["traffic"] |= {"trace_format": "dynamo", "replay_concurrency": cap}
+    report = run(payload)
+
+    # As the reference's binding replays them.
+    assert report["duration_ms"] == arrivals[1] + 15.0
+    records = [
+        (r["arrival_time_ms"], r["input_length"], r["reused_input_tokens"]) for r in report["per_request"]
+    ]
+    assert records == [(arrivals[0], 4, 0), (arrivals[1], 8, 4)]
+
+
+def test_deltas_add_up_with_the_outputs_in_between(tmp_path: Path) -> None:
+    rows = [
+        {"session_id": "a", "timestamp": 0, "input_length": 8, "output_length": 4, "hash_ids": [1, 2]},
+        {"session_id": "a", "timestamp": 50, "input_length": 4, "output_length": 2, "hash_ids": [3]},
+        {"session_id": "a", "delay": 20, "input_length": 4, "output_length": 2, "hash_ids": [4]},
+    ]
+    payload = payload_of("c78-delta-concurrency", tmp_path)
+    report = run(
+        {
+            **payload,
+            "traffic": materialise(
+                {
+                    "source_type": "trace",
+                    "trace_path": "<trace0>",
+                    "trace_format": "mooncake-delta",
+                    "trace_block_size": 4,
+                },
+                [rows],
+                tmp_path,
+            ),
+        }
+    )
+
+    records = [
+        (r["arrival_time_ms"], r["input_length"], r["reused_input_tokens"]) for r in report["per_request"]
+    ]
+    assert records == [(0.0, 8, 0), (75.0, 16, 8), (110.0, 22, 16)]

@@ -182,10 +182,11 @@ WORKLOAD: dict[str, tuple[Effect, ...]] = {
     "inter_turn_delay_ms": (load(SESSIONS, inter_turn_delay_ms=70),),
     "trace_path": (load(TRACE, trace_path=None, isl=20, osl=2, request_rate=1, num_request_ratio=4),),
     "trace_format": (
+        load(TRACE, trace_format="mooncake-delta"),
         Refused(
             TRACE,
-            {"workload.trace_format": "mooncake-delta"},
-            "workload.trace_format 'mooncake-delta' cannot be read yet (supported: mooncake)",
+            {"workload.trace_format": "weka"},
+            "workload.trace_format 'weka' cannot be read yet (supported: ",
             Why.FORMATS,
         ),
     ),

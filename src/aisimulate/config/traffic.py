@@ -26,7 +26,6 @@ TraceFormat = Literal[
     "mooncake", "mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo", "weka"
 ]
 
-DEFAULT_TRACE_BLOCK_TOKENS = 512
 DEFAULT_TURNS = 4
 DEFAULT_ARRIVAL_SEED = 42
 

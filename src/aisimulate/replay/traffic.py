@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.config.base import COUNT_MAX, U32_MAX, FieldError
-from aisimulate.config.traffic import DEFAULT_ARRIVAL_SEED, DEFAULT_TRACE_BLOCK_TOKENS
+from aisimulate.config.traffic import DEFAULT_ARRIVAL_SEED
 from aisimulate.config.traffic_rules import arrival_rate, check_kv_ratio, check_requests, relative_load
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Workload
@@ -134,10 +134,9 @@ def _kv_ratio(traffic: RuntimeTraffic) -> float:
 
 
 def _trace_workload(traffic: RuntimeTraffic, max_in_flight: int | None) -> Workload:
-    block_tokens = traffic.trace_block_size or DEFAULT_TRACE_BLOCK_TOKENS
     ratio = traffic.arrival_speedup_ratio or 1.0
     cap = max_in_flight if traffic.replay_concurrency is None else traffic.replay_concurrency
-    trace = _trace(traffic, block_tokens, ratio)
+    trace = _trace(traffic, ratio)
     sessions = trace.sessions
     if cap is None:
         require_first_timestamps(trace)
@@ -147,7 +146,7 @@ def _trace_workload(traffic: RuntimeTraffic, max_in_flight: int | None) -> Workl
             "arrivals are ignored, and no turn of this trace has a delay"
         )
     return Workload(
-        sessions, block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=list(trace.notes)
+        sessions, trace.block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=list(trace.notes)
     )
 
 
@@ -164,14 +163,14 @@ def _has_think_time(sessions: list[Session]) -> bool:
     return any(turn.delay_ms > 0 for session in sessions if len(session.turns) > 1 for turn in session.turns)
 
 
-def _trace(traffic: RuntimeTraffic, block_tokens: int, ratio: float) -> LoadedTrace:
+def _trace(traffic: RuntimeTraffic, ratio: float) -> LoadedTrace:
     paths = [Path(path) for path in traffic.paths]
     try:
         files = tuple(_file(path) for path in paths)
     except (OSError, ValueError):
         # The reader says what is wrong with the file.
-        return load_trace(paths, traffic.format, block_tokens)
-    return _timed_trace(files, traffic.format, block_tokens, ratio)
+        return load_trace(paths, traffic.format, traffic.trace_block_size)
+    return _timed_trace(files, traffic.format, traffic.trace_block_size, ratio)
 
 
 def _file(path: Path) -> _File:
@@ -180,14 +179,16 @@ def _file(path: Path) -> _File:
 
 
 @lru_cache(maxsize=4)
-def _timed_trace(files: tuple[_File, ...], trace_format: str, block_tokens: int, ratio: float) -> LoadedTrace:
+def _timed_trace(
+    files: tuple[_File, ...], trace_format: str, block_tokens: int | None, ratio: float
+) -> LoadedTrace:
     """Start the trace at 0 ms and compress its time; shared between replays, so never to be changed."""
     trace = _loaded_trace(files, trace_format, block_tokens)
     return replace(trace, sessions=speed_up(normalise_starts(trace.sessions), ratio))
 
 
 @lru_cache(maxsize=4)
-def _loaded_trace(files: tuple[_File, ...], trace_format: str, block_tokens: int) -> LoadedTrace:
+def _loaded_trace(files: tuple[_File, ...], trace_format: str, block_tokens: int | None) -> LoadedTrace:
     return load_trace([path for path, _, _ in files], trace_format, block_tokens)
 
 

@@ -24,7 +24,7 @@ from aisimulate.spica.field_types import (
     Text,
 )
 from aisimulate.spica.limits import check_request_limits
-from aisimulate.workload.formats import TRACE_FORMATS
+from aisimulate.workload.formats import SIZED_FORMATS, TRACE_FORMATS
 
 LOAD_FIELDS = ("request_rate", "concurrency", "kv_load_ratio")
 LENGTH_FIELDS = ("isl", "osl", "num_request_ratio")
@@ -144,6 +144,12 @@ class Workload(SpicaModel):
     def is_trace_based(self) -> bool:
         """Whether the traffic comes from a trace file."""
         return self.trace_path is not None
+
+    @property
+    def block_tokens(self) -> int | None:
+        """`trace_block_size`, or None where nobody set it and the trace says it itself."""
+        unset = "trace_block_size" not in self.model_fields_set
+        return None if unset and self.trace_format in SIZED_FORMATS else self.trace_block_size
 
     @property
     def is_synthetic(self) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import show_python
-from aisimulate.workload.jsonl import parse_line, text_lines
+from aisimulate.workload.jsonl import parse_line
+from aisimulate.workload.lines import text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -75,7 +75,7 @@ def _trace(workload: Workload, cap: int | None) -> Payload:
         "source_type": "trace",
         "trace_path": workload.trace_path,
         "trace_format": workload.trace_format,
-        "trace_block_size": workload.trace_block_size,
+        "trace_block_size": workload.block_tokens,
         "arrival_speedup_ratio": workload.arrival_speedup_ratio,
         "replay_concurrency": cap,
     }

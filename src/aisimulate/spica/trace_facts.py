@@ -12,7 +12,7 @@ from aisimulate.core.shown import show_path
 from aisimulate.replay.traffic import require_first_timestamps
 from aisimulate.spica.model_hw import max_sequence_tokens
 from aisimulate.workload.formats import load_trace
-from aisimulate.workload.jsonl import relative_hint
+from aisimulate.workload.lines import relative_hint
 from aisimulate.workload.sessions import normalise_starts, speed_up
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _beside_config(path: Path, folder: Path | None) -> str:
 
 def _checked_trace(path: Path, workload: Workload) -> LoadedTrace:
     """Read the trace, and apply the rules that every replay of it would apply."""
-    trace = load_trace([path], workload.trace_format, workload.trace_block_size)
+    trace = load_trace([path], workload.trace_format, workload.block_tokens)
     if workload.replay_concurrency is None:
         require_first_timestamps(trace)
     speed_up(normalise_starts(trace.sessions), workload.arrival_speedup_ratio)

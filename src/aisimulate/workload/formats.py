@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
+from aisimulate.workload.dynamo import read_dynamo
 from aisimulate.workload.mooncake import read_mooncake
 
 if TYPE_CHECKING:
@@ -13,14 +14,37 @@ if TYPE_CHECKING:
 
     from aisimulate.workload.loaded import LoadedTrace
 
-# name -> (reader, whether it takes several files)
-_READERS: dict[str, tuple[Callable[[Sequence[Path], int], LoadedTrace], bool]] = {
-    "mooncake": (lambda paths, block_tokens: read_mooncake(paths[0], block_tokens), False),
+    Reader = Callable[[Sequence[Path], int | None], LoadedTrace]
+
+DEFAULT_BLOCK_TOKENS = 512
+"""Tokens of one content id of a format that does not say it itself."""
+
+
+class _Format(NamedTuple):
+    """How a format is read. `sized`: the format itself says how many tokens a content id stands for."""
+
+    read: Reader
+    several: bool = False
+    sized: bool = False
+
+
+def _mooncake(paths: Sequence[Path], block_tokens: int | None) -> LoadedTrace:
+    return read_mooncake(paths[0], DEFAULT_BLOCK_TOKENS if block_tokens is None else block_tokens)
+
+
+_READERS = {
+    "mooncake": _Format(_mooncake),
+    # The same rows; their prompts are added up by the driver.
+    "mooncake-delta": _Format(_mooncake),
+    "dynamo": _Format(read_dynamo, several=True, sized=True),
 }
-_LATER = ("mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo", "weka")
+_LATER = ("agentic_mooncake", "applied_compute_agentic", "weka")
 
 SUPPORTED_FORMATS = tuple(_READERS)
 """Formats that `load_trace` reads."""
+
+SIZED_FORMATS = frozenset(name for name, known in _READERS.items() if known.sized)
+"""Formats that need no `trace_block_size`; one that is given must agree with the trace."""
 
 TRACE_FORMATS = (*SUPPORTED_FORMATS, *_LATER)
 """All documented formats (spec 02 section 2)."""
@@ -38,18 +62,18 @@ def check_format(trace_format: str) -> None:
     raise InputError(f"trace format {trace_format!r} is unknown (known: {known}){hint}")
 
 
-def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int) -> LoadedTrace:
+def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int | None = None) -> LoadedTrace:
     """Read a trace into sessions, in file order, with arrivals as authored (spec 02 section 2), and notes.
 
-    `block_tokens` is the number of tokens that one content id stands for. Raises InputError, one line
-    with file, line, field, value and rule.
+    `block_tokens` is the number of tokens that one content id stands for; None takes what the format says,
+    else 512. Raises InputError, one line with file, line, field, value and rule.
     """
     check_format(trace_format)
-    if type(block_tokens) is not int or block_tokens < 1:
+    if block_tokens is not None and (type(block_tokens) is not int or block_tokens < 1):
         raise InputError(f"trace_block_size must be a whole number of at least 1, got {block_tokens}")
     if not paths:
         raise InputError("trace traffic needs at least one path")
-    read, takes_several = _READERS[trace_format]
-    if len(paths) > 1 and not takes_several:
+    known = _READERS[trace_format]
+    if len(paths) > 1 and not known.several:
         raise InputError(f"trace format {trace_format!r} takes exactly one file, got {len(paths)}")
-    return read(paths, block_tokens)
+    return known.read(paths, block_tokens)

@@ -1,66 +1,39 @@
-"""Reading JSON Lines files; every complaint names the file and the physical line."""
+"""Reading the rows of JSON Lines files; every complaint names the file and the physical line."""
 
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from aisimulate.core.errors import InputError, nearest
-from aisimulate.core.shown import MAX_PATH_CHARS, cut, show_path
 from aisimulate.workload.limits import is_whole, shown
 from aisimulate.workload.repeated_keys import repeated_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, KeysView
+    from collections.abc import Iterable, KeysView
+    from pathlib import Path
 
 _MAX_NOTES = 10
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (1-based physical line, its bytes) for each line that is not blank.
-
-    Raises InputError for a file that cannot be read or holds no request.
-    """
-    found = False
-    for number, line in enumerate(_read(path).split(b"\n"), 1):
-        if line and not line.isspace():
-            found = True
-            yield number, line
-    if not found:
-        raise InputError(f"{path}: the file contains no requests")
-
-
 def parse_line(path: Path, number: int, line: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
     """Parse one line; raise InputError when it is not JSON, or gives a key twice."""
+    line = line.rstrip(b"\r\n")
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise InputError(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})") from None
-    repeated = repeated_key(line, len(value)) if isinstance(value, dict) else None
+    repeated = repeated_key(line, _key_count(value)) if isinstance(value, dict) else None
     if repeated is not None:
         raise InputError(f"{path}:{number}: the key {shown(repeated)} appears twice")
     return value
 
 
-def relative_hint(path: Path) -> str:
-    """Say for a relative path, in parentheses, where it was looked for."""
-    if path.is_absolute():
-        return ""
-    return f" (relative paths are taken from the current directory, {Path.cwd()})"
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{cut(str(path), MAX_PATH_CHARS)}: no such file{relative_hint(path)}") from None
-    except OSError as error:
-        raise InputError(f"{cut(str(path), MAX_PATH_CHARS)}: cannot be read: {error.strerror}") from None
-    except ValueError as error:  # a NUL character in the name
-        raise InputError(f"{show_path(path)}: cannot be read: {error}") from None
+def _key_count(value: dict[str, Any]) -> int:
+    """Count the keys of an object and of the objects in it; those in lists are left out."""
+    return len(value) + sum(_key_count(item) for item in value.values() if isinstance(item, dict))
 
 
 class Row:
@@ -70,13 +43,15 @@ class Row:
     value and rule.
     """
 
-    __slots__ = ("_line", "_path", "_values")
+    __slots__ = ("_line", "_path", "_prefix", "_values")
 
-    def __init__(self, path: Path, line: int, value: object) -> None:
+    def __init__(self, path: Path, line: int, value: object, inside: str = "") -> None:
+        """Take a parsed row, or the object that its field `inside` holds."""
         self._path = path
         self._line = line
+        self._prefix = f"{inside}." if inside else ""
         if not isinstance(value, dict):
-            raise self.error(f"a row must be a JSON object, got {shown(value)}")
+            raise self.error(f"{inside or 'a row'} must be a JSON object, got {shown(value)}")
         self._values: dict[str, Any] = value
 
     @property
@@ -93,13 +68,32 @@ class Row:
         """Build the error that puts file and line before `message`."""
         return InputError(f"{self.place}: {message}")
 
+    def full_name(self, name: str) -> str:
+        """Name a field as seen from the row."""
+        return self._prefix + name
+
     def value(self, *names: str) -> tuple[str, Any]:
         """Find the name in use among aliases, and its value (None when absent)."""
         used = [name for name in names if self._values.get(name) is not None]
         if len(used) > 1:
             raise self.error(f"{used[0]} and {used[1]} are the same field: give one of them")
         name = used[0] if used else names[0]
-        return name, self._values.get(name)
+        return self._prefix + name, self._values.get(name)
+
+    def given(self, name: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+        """Return the value of a field that must be there."""
+        if self._values.get(name) is None:
+            raise self.error(f"{self._prefix}{name} is missing")
+        return self._values[name]
+
+    def inner(self, name: str) -> Row | None:
+        """Open the object that a field holds, None when there is none."""
+        value = self._values.get(name)
+        return None if value is None else Row(self._path, self._line, value, self._prefix + name)
+
+    def needed(self, name: str) -> Row:
+        """Open the object that a field must hold."""
+        return Row(self._path, self._line, self.given(name), self._prefix + name)
 
     def whole(self, *names: str, low: int, high: int) -> int | None:
         """Read a whole number in low..high."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.workload.jsonl import Row, UnknownFields, parse_line, text_lines
+from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
+from aisimulate.workload.lines import text_lines
 from aisimulate.workload.loaded import LoadedTrace
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ FIELDS = (
 
 # What is left of a line of the four usual fields, in their usual order, without its numbers.
 _PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}'
-_NUMBERS = b"0123456789 ,:[]\r"
+_NUMBERS = b"0123456789 ,:[]\r\n"
 
 
 def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
@@ -118,7 +119,7 @@ class _Reader:
         """Hand over the sessions, content ids made comparable with planned output tokens."""
         if self._has_output_ids:
             _intern(self._turns)
-        return LoadedTrace(self._sessions, self._unknown.notes(), self._untimed)
+        return LoadedTrace(self._sessions, self._block_tokens, self._unknown.notes(), self._untimed)
 
     def _start(
         self, row: Row, session_id: str | None, line: int, turn: Turn, timestamp_ms: float | None

@@ -10,8 +10,8 @@ from typing import Any
 def repeated_key(line: bytes, fields: int) -> str | None:
     """Return a key that an object of the (valid) row gives twice, None when there is none.
 
-    `fields` is the number of different keys of the row. A row with just as many colons has no room for
-    another key, so hardly a row is read again.
+    `fields` is the number of keys that were kept. A row with just as many colons has no room for another
+    key, so hardly a row is read again.
     """
     if line.count(b":") == fields:
         return None
