@@ -7,6 +7,7 @@ import pytest
 
 from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.core.traffic import Session, Turn
+from aisimulate.workload.block_ids import packed
 from aisimulate.workload.dynamo import read_dynamo
 from aisimulate.workload.formats import load_trace
 
@@ -47,7 +48,7 @@ def starts(trace):
 
 def test_a_request_is_a_session_of_one_turn(written):
     trace = load_trace(written([record()]), "dynamo")
-    assert trace.sessions == [Session("request_1", [Turn(8, 2, [11, 12])], 100.0)]
+    assert trace.sessions == [Session("request_1", [Turn(8, 2, packed([11, 12]))], 100.0)]
     assert (trace.block_tokens, trace.notes, trace.untimed) == (4, [], None)
 
 
@@ -112,7 +113,7 @@ def test_other_events_and_other_values_are_skipped(written):
 def test_hashes_that_agree_in_their_low_bits_differ(written):
     hashes = [7, 7 + 2**32]
     (session,) = read_dynamo(written([record(replay={"input_sequence_hashes": hashes})]), None).sessions
-    assert session.turns[0].block_ids == hashes
+    assert list(session.turns[0].block_ids) == hashes
 
 
 def test_the_block_size_must_agree(written):

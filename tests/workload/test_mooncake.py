@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn
+from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row
 from aisimulate.workload.mooncake import _Reader, looks_plain, read_mooncake
 from aisimulate.workload.repeated_keys import repeated_key
@@ -36,12 +37,14 @@ def read(tmp_path):
 
 def test_aliases_name_the_same_fields():
     (session,) = read_mooncake(TRACES / "aliases.jsonl", 4).sessions
-    assert session == Session("s", [Turn(8, 2, [1, 2]), Turn(8, 2, [1, 2], delay_ms=7.0)], 3.0)
+    assert session == Session(
+        "s", [Turn(8, 2, packed([1, 2])), Turn(8, 2, packed([1, 2]), delay_ms=7.0)], 3.0
+    )
 
 
 def test_sessions_delays_metadata_and_physical_lines():
     session, single = read_mooncake(TRACES / "sessions.jsonl", 4).sessions
-    assert single == Session("request_3", [Turn(8, 0, [1, 3])], 120.5)
+    assert single == Session("request_3", [Turn(8, 0, packed([1, 3]))], 120.5)
     assert (session.session_id, session.arrival_ms) == ("a", 100.0)
     assert [turn.delay_ms for turn in session.turns] == [0.0, 45.0, 0.0, 1.5]
     assert session.turns[1].metadata == {"priority": 2, "policy_class": "gold"}
@@ -133,10 +136,10 @@ def test_missing_timestamps_are_left_to_the_driver(read):
 
 def test_content_ids_are_numbered_only_beside_planned_outputs(read):
     first, second = read_mooncake(TRACES / "planned_outputs.jsonl", 4).sessions
-    assert first.turns[0].block_ids == [0]
+    assert list(first.turns[0].block_ids) == [0]
     assert first.turns[0].output_ids == [1, 1, 1, 1, 5, 5, 5, 5, 5]
-    assert second.turns[0].block_ids == [0, 1, 2]
-    assert read(row(hash_ids=[2**64 - 1, 7]))[0].turns[0].block_ids == [2**64 - 1, 7]
+    assert list(second.turns[0].block_ids) == [0, 1, 2]
+    assert list(read(row(hash_ids=[2**64 - 1, 7]))[0].turns[0].block_ids) == [2**64 - 1, 7]
 
 
 def test_first_appearance_is_in_file_order_across_sessions(read):
@@ -145,8 +148,8 @@ def test_first_appearance_is_in_file_order_across_sessions(read):
         row(session_id="b", hash_ids=[70, 50]),
         row(session_id="a", hash_ids=[60, 80]),
     )
-    assert [t.block_ids for t in a.turns] == [[0, 1], [1, 3]]
-    assert b.turns[0].block_ids == [2, 0]
+    assert [list(t.block_ids) for t in a.turns] == [[0, 1], [1, 3]]
+    assert list(b.turns[0].block_ids) == [2, 0]
 
 
 LENGTH_RULE = "must be a whole number from 1 to 4294967295"

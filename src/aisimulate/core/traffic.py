@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+BlockIds: TypeAlias = "list[int] | array[int]"
+"""Content ids of a prompt. A workload has either lists or arrays; arrays take a sixth of the memory."""
 
 
 @dataclass(slots=True)
@@ -18,7 +22,7 @@ class Turn:
 
     input_tokens: int
     output_tokens: int
-    block_ids: list[int] | None = None
+    block_ids: BlockIds | None = None
     output_ids: list[int] | None = None
     delay_ms: float = 0.0
     request_id: str | None = None

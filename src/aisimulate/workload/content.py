@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aisimulate.core.traffic import Turn, Workload
+    from aisimulate.core.traffic import BlockIds, Turn, Workload
 
 
 def ids_are_keys(workload: Workload, block_tokens: int) -> bool:
@@ -75,10 +75,10 @@ class TokenText:
         if rest:
             self._tail = self._tail + [token] * rest
 
-    def append_blocks(self, ids: list[int], content_block_tokens: int, tokens: int) -> None:
+    def append_blocks(self, ids: BlockIds, content_block_tokens: int, tokens: int) -> None:
         """Append content blocks, id k standing for that many tokens k, cut after `tokens` tokens."""
         if content_block_tokens == 1:
-            self.append_tokens(ids[:tokens])
+            self.append_tokens(list(ids[:tokens]))
             return
         for start, token in zip(range(0, tokens, content_block_tokens), ids, strict=False):
             self.append_run(token, min(content_block_tokens, tokens - start))

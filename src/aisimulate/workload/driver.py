@@ -153,7 +153,9 @@ class SessionDriver:
         if len(turns) > 1:
             return self._dispatch_turn(self._open_conversation(index, session, arrival_ms), ready_ns)
         turn = turns[0]
-        keys, planned = turn.block_ids, False
+        # The engine looks keys up, slices and compares them, which arrays do as well among themselves.
+        keys: list[int] | None = turn.block_ids  # type: ignore[assignment]
+        planned = False
         if self._speller is not None:
             keys, planned = self._own_content(turn)
         return Sequence(
@@ -206,7 +208,7 @@ class SessionDriver:
     def _own_content(self, turn: Turn) -> tuple[list[int] | None, bool]:
         """Keys of a turn without history, and whether they cover its planned output too."""
         if self._speller is None or turn.block_ids is None:
-            return turn.block_ids, False
+            return turn.block_ids, False  # type: ignore[return-value]
         return self._speller.spell(turn), turn.output_ids is not None
 
     def _schedule_next_turn(self, conversation: _Conversation, ended: Sequence, now_ns: int) -> None:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import numbered_lines
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
@@ -32,7 +34,7 @@ class RequestEnd:
     end_ms: float
     input_tokens: int
     output_tokens: int
-    hashes: list[int]
+    hashes: array[int]
     block_tokens: int
     session_id: str | None = None
     parent_session_id: str | None = None
@@ -160,7 +162,7 @@ def _instant(row: Row, name: str) -> float | None:
     return value
 
 
-def _prompt(replay: Row, block_tokens: int) -> tuple[int, list[int]]:
+def _prompt(replay: Row, block_tokens: int) -> tuple[int, array[int]]:
     replay.given("input_sequence_hashes")
     hashes = replay.wholes("input_sequence_hashes", high=MAX_HASH_ID) or []
     length = _whole(replay, "input_length", 1)
@@ -169,7 +171,7 @@ def _prompt(replay: Row, block_tokens: int) -> tuple[int, list[int]]:
         blocks = f"{len(hashes)} input_sequence_hashes x {block_tokens} tokens"
         name = replay.full_name("input_length")
         raise replay.error(f"{name} {length}: exceeds the capacity of {capacity} tokens ({blocks})")
-    return length, hashes
+    return length, packed(hashes)
 
 
 def _whole(row: Row, name: str, low: int) -> int:

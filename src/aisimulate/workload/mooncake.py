@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from aisimulate.core.traffic import Session, Turn
+from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import text_lines
@@ -86,15 +87,15 @@ class _Reader:
         try:
             row = orjson.loads(line)
             timestamp, length, output, ids = row.values()
-            top = max(ids)  # a whole number too large for JSON's reader became a float: the largest
-        except (ValueError, TypeError):
+            blocks = packed(ids)
+        except (ValueError, TypeError):  # a whole number too large for JSON's reader became a float
             return False
-        if not (type(timestamp) is type(length) is type(output) is type(top) is int):
+        if not (type(timestamp) is type(length) is type(output) is int):
             return False
         fits = 0 < length <= len(ids) * self._block_tokens and length <= MAX_TOKENS
         if not fits or output > MAX_TOKENS or timestamp > MAX_INSTANT_MS:
             return False
-        turn = Turn(length, output, ids)
+        turn = Turn(length, output, blocks)
         self._turns.append(turn)
         self._sessions.append(Session(f"request_{number}", [turn], float(timestamp)))
         return True
@@ -142,7 +143,7 @@ class _Reader:
         return Turn(
             input_tokens=self._read_input_length(row, ids),
             output_tokens=output,
-            block_ids=ids,
+            block_ids=packed(ids),
             output_ids=self._read_output_ids(row, output),
             request_id=row.text("request_id"),
             metadata=_routing_metadata(row),
@@ -217,4 +218,5 @@ def _intern(turns: list[Turn]) -> None:
     """Number content ids 0, 1, .. by first appearance: id k is then the token id k (spec 02 section 2)."""
     numbers: dict[int, int] = {}
     for turn in turns:
-        turn.block_ids = [numbers.setdefault(content_id, len(numbers)) for content_id in turn.block_ids or ()]
+        ids = turn.block_ids or ()
+        turn.block_ids = packed([numbers.setdefault(content_id, len(numbers)) for content_id in ids])
