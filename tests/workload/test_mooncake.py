@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn
+from aisimulate.replay.execute import execute
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row
 from aisimulate.workload.mooncake import _Reader, looks_plain, read_mooncake
@@ -116,6 +117,38 @@ def test_the_first_session_without_a_timestamp_is_remembered(tmp_path):
     assert read_mooncake(path, 4).untimed == f"{path}:2: session 'a'"
     later = [row(session_id="a"), row(session_id="a", timestamp="absent")]
     assert read_mooncake(written(tmp_path, *later), 4).untimed is None
+
+
+@pytest.mark.parametrize("session", ["absent", "a"])
+def test_epoch_and_relative_times_are_not_mixed_silently(session, tmp_path):
+    def doubts(*times):
+        path = written(tmp_path, *(row(timestamp=ms, session_id=session) for ms in times))
+        return [text.replace(str(path), "t") for text in read_mooncake(path, 4).doubts]
+
+    assert doubts(5, "absent", 7.5, 1.7e12, 1.8e12) == [
+        "t:4: a time since 1970 of 1700000000000 ms, but a relative time of 5 ms at t:1: both are taken on "
+        "one clock"
+    ]
+    assert doubts(5, 7.5, "absent", 2e7) == doubts(1.7e12, "absent", 1.8e12) == []
+
+
+def test_rows_of_their_own_may_come_in_any_order(tmp_path):
+    rows = [row(timestamp=ms, input_length=n) for n, ms in enumerate((30, 10, 20, 10), 1)]
+
+    def replayed(order):
+        path = written(tmp_path, *order)
+        rank = {"num_gpu_blocks": 64, "block_size": 4, "timing_model": {"type": "polynomial"}}
+        spec = {
+            "topology": {"kind": "aggregated", "workers": {"initial_workers": 2}},
+            "engine": {"rank": rank},
+        }
+        traffic = {"source_type": "trace", "trace_path": str(path), "trace_block_size": 4}
+        report = execute({"spec": spec, "traffic": traffic})
+        return [
+            (r["arrival_time_ms"], r["input_length"], r["terminal_time_ms"]) for r in report["per_request"]
+        ]
+
+    assert replayed(rows) == replayed(sorted(rows, key=lambda r: r["timestamp"]))
 
 
 def test_a_relative_path_says_where_it_was_looked_for(tmp_path, monkeypatch):

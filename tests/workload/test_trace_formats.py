@@ -1,9 +1,11 @@
 """Looking up trace formats by name."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from aisimulate.config.traffic import TraceFormat
 from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.workload.formats import SUPPORTED_FORMATS, TRACE_FORMATS, check_format, load_trace
 
@@ -50,3 +52,9 @@ def test_a_single_file_format_takes_one_file():
         load_trace([TRACE, TRACE], "mooncake", 4)
     with pytest.raises(InputError, match="at least one path"):
         load_trace([], "mooncake", 4)
+
+
+def test_the_configuration_names_the_same_formats():
+    assert get_args(TraceFormat) == TRACE_FORMATS
+    text = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
+    assert [name for name in SUPPORTED_FORMATS if f"\n## {name}\n" not in text] == []

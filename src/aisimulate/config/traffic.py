@@ -23,7 +23,16 @@ from aisimulate.config.traffic_rules import check_inert, check_required
 SourceType = Literal["trace", "synthetic", "synthetic-session"]
 LoadType = Literal["concurrency", "kv_capacity_fraction", "poisson", "constant_rate"]
 TraceFormat = Literal[
-    "mooncake", "mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo", "weka"
+    "mooncake",
+    "mooncake-delta",
+    "dynamo",
+    "azure",
+    "burstgpt",
+    "bailian",
+    "lengths",
+    "agentic_mooncake",
+    "applied_compute_agentic",
+    "weka",
 ]
 
 DEFAULT_TURNS = 4

@@ -146,7 +146,7 @@ def _trace_workload(traffic: RuntimeTraffic, max_in_flight: int | None) -> Workl
             "arrivals are ignored, and no turn of this trace has a delay"
         )
     return Workload(
-        sessions, trace.block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=list(trace.notes)
+        sessions, trace.block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=trace.remarks
     )
 
 

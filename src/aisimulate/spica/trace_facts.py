@@ -43,7 +43,7 @@ def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
     path = Path(config.workload.trace_path)
     digest = _digest(path, config.folder)
     trace = _checked_trace(path, config.workload)
-    return TraceFacts(context_tokens, digest, trace.notes + _long_rows(path, trace, config, context_tokens))
+    return TraceFacts(context_tokens, digest, trace.remarks + _long_rows(path, trace, config, context_tokens))
 
 
 def _context_tokens(config: SmartSearchConfig) -> int | None:

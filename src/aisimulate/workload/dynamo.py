@@ -8,6 +8,7 @@ from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.dynamo_records import read_records
 from aisimulate.workload.loaded import LoadedTrace
+from aisimulate.workload.time_scale import scale_doubts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,9 @@ def read_dynamo(paths: Sequence[Path], block_tokens: int | None) -> LoadedTrace:
         )
     if first.session_id is not None:
         raise UnsupportedError(f"{first.place}: Dynamo traces with agent_context are not supported yet")
+    doubts = scale_doubts((request.place, request.start_ms) for request in records.requests)
     sessions = [_session(number, request) for number, request in enumerate(records.requests, 1)]
-    return LoadedTrace(sessions, first.block_tokens, records.notes)
+    return LoadedTrace(sessions, first.block_tokens, records.notes, doubts=doubts)
 
 
 def _session(number: int, request: RequestEnd) -> Session:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
+from aisimulate.workload.azure import read_azure
+from aisimulate.workload.bailian import read_bailian
+from aisimulate.workload.burstgpt import read_burstgpt
 from aisimulate.workload.dynamo import read_dynamo
+from aisimulate.workload.lengths import read_lengths
+from aisimulate.workload.loaded import DEFAULT_BLOCK_TOKENS
 from aisimulate.workload.mooncake import read_mooncake
 
 if TYPE_CHECKING:
@@ -16,16 +21,17 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Sequence[Path], int | None], LoadedTrace]
 
-DEFAULT_BLOCK_TOKENS = 512
-"""Tokens of one content id of a format that does not say it itself."""
-
 
 class _Format(NamedTuple):
-    """How a format is read. `sized`: the format itself says how many tokens a content id stands for."""
+    """How a format is read.
+
+    `sized`: it says itself how many tokens a content id stands for. `blank`: it says nothing about content.
+    """
 
     read: Reader
     several: bool = False
     sized: bool = False
+    blank: bool = False
 
 
 def _mooncake(paths: Sequence[Path], block_tokens: int | None) -> LoadedTrace:
@@ -37,13 +43,17 @@ _READERS = {
     # The same rows; their prompts are added up by the driver.
     "mooncake-delta": _Format(_mooncake),
     "dynamo": _Format(read_dynamo, several=True, sized=True),
+    "azure": _Format(lambda paths, _: read_azure(paths[0]), blank=True),
+    "burstgpt": _Format(lambda paths, _: read_burstgpt(paths[0]), blank=True),
+    "bailian": _Format(lambda paths, block_tokens: read_bailian(paths[0], block_tokens), sized=True),
+    "lengths": _Format(lambda paths, _: read_lengths(paths[0]), blank=True),
 }
 _LATER = ("agentic_mooncake", "applied_compute_agentic", "weka")
 
 SUPPORTED_FORMATS = tuple(_READERS)
 """Formats that `load_trace` reads."""
 
-SIZED_FORMATS = frozenset(name for name, known in _READERS.items() if known.sized)
+SIZED_FORMATS = frozenset(name for name, known in _READERS.items() if known.sized or known.blank)
 """Formats that need no `trace_block_size`; one that is given must agree with the trace."""
 
 TRACE_FORMATS = (*SUPPORTED_FORMATS, *_LATER)
@@ -76,4 +86,8 @@ def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int | Non
     known = _READERS[trace_format]
     if len(paths) > 1 and not known.several:
         raise InputError(f"trace format {trace_format!r} takes exactly one file, got {len(paths)}")
+    if known.blank and block_tokens not in (None, DEFAULT_BLOCK_TOKENS):
+        raise InputError(
+            f"trace_block_size {block_tokens} has no effect: trace format {trace_format!r} has no content ids"
+        )
     return known.read(paths, block_tokens)

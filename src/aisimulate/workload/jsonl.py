@@ -43,12 +43,12 @@ class Row:
     value and rule.
     """
 
-    __slots__ = ("_line", "_path", "_prefix", "_values")
+    __slots__ = ("_path", "_prefix", "_values", "line")
 
     def __init__(self, path: Path, line: int, value: object, inside: str = "") -> None:
         """Take a parsed row, or the object that its field `inside` holds."""
         self._path = path
-        self._line = line
+        self.line = line
         self._prefix = f"{inside}." if inside else ""
         if not isinstance(value, dict):
             raise self.error(f"{inside or 'a row'} must be a JSON object, got {shown(value)}")
@@ -57,7 +57,7 @@ class Row:
     @property
     def place(self) -> str:
         """File and line."""
-        return f"{self._path}:{self._line}"
+        return f"{self._path}:{self.line}"
 
     @property
     def names(self) -> KeysView[str]:
@@ -89,11 +89,11 @@ class Row:
     def inner(self, name: str) -> Row | None:
         """Open the object that a field holds, None when there is none."""
         value = self._values.get(name)
-        return None if value is None else Row(self._path, self._line, value, self._prefix + name)
+        return None if value is None else Row(self._path, self.line, value, self._prefix + name)
 
     def needed(self, name: str) -> Row:
         """Open the object that a field must hold."""
-        return Row(self._path, self._line, self.given(name), self._prefix + name)
+        return Row(self._path, self.line, self.given(name), self._prefix + name)
 
     def whole(self, *names: str, low: int, high: int) -> int | None:
         """Read a whole number in low..high."""

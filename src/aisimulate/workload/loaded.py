@@ -8,17 +8,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aisimulate.core.traffic import Session
 
+DEFAULT_BLOCK_TOKENS = 512
+"""Tokens of one content id where neither the trace nor the configuration says it."""
+
 
 @dataclass(slots=True)
 class LoadedTrace:
     """The sessions of a trace, in file order, with arrivals as authored; shared, so never to be changed.
 
     `block_tokens` is the number of tokens that one content id stands for. `notes` name what was ignored, one
-    line each. `untimed` names (`file:line: session 'id'`) the first session without a first timestamp, None
-    when there is no such session.
+    line each; `doubts` what is legal but hardly meant. `untimed` names (`file:line: session 'id'`) the first
+    session without a first timestamp, None when there is no such session.
     """
 
     sessions: list[Session]
     block_tokens: int
     notes: list[str] = field(default_factory=list)
     untimed: str | None = None
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def remarks(self) -> list[str]:
+        """All that a user should be told."""
+        return self.notes + self.doubts

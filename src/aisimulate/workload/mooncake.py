@@ -13,8 +13,10 @@ from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import text_lines
 from aisimulate.workload.loaded import LoadedTrace
+from aisimulate.workload.time_scale import EPOCH_MS, scale_doubts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FIELDS = (
@@ -77,6 +79,8 @@ class _Reader:
         self._has_output_ids = False
         self._unknown = UnknownFields(path, FIELDS)
         self._untimed: str | None = None
+        self._since_1970 = 0  # rows whose time counts from there, among `_timed` and the plain ones
+        self._timed = self._checked = 0  # rows that `add` took, with a time and in all
 
     def add_plain(self, number: int, line: bytes) -> bool:
         """Take a line of the plain shape whose fields are correct; anything else is left to `add`.
@@ -95,6 +99,8 @@ class _Reader:
         fits = 0 < length <= len(ids) * self._block_tokens and length <= MAX_TOKENS
         if not fits or output > MAX_TOKENS or timestamp > MAX_INSTANT_MS:
             return False
+        if timestamp >= EPOCH_MS:
+            self._since_1970 += 1
         turn = Turn(length, output, blocks)
         self._turns.append(turn)
         self._sessions.append(Session(f"request_{number}", [turn], float(timestamp)))
@@ -105,6 +111,10 @@ class _Reader:
         self._unknown.look(row)
         turn = self._read_turn(row)
         timestamp_ms = row.number("timestamp", "created_time", limit=MAX_INSTANT_MS)
+        self._checked += 1
+        if timestamp_ms is not None:
+            self._timed += 1
+            self._since_1970 += timestamp_ms >= EPOCH_MS
         session_id = row.text("session_id")
         opened = self._open.get(session_id) if session_id is not None else None
         if opened is None:
@@ -120,7 +130,12 @@ class _Reader:
         """Hand over the sessions, content ids made comparable with planned output tokens."""
         if self._has_output_ids:
             _intern(self._turns)
-        return LoadedTrace(self._sessions, self._block_tokens, self._unknown.notes(), self._untimed)
+        notes = self._unknown.notes()
+        return LoadedTrace(self._sessions, self._block_tokens, notes, self._untimed, self._doubts())
+
+    def _doubts(self) -> list[str]:
+        timed = self._timed + len(self._turns) - self._checked
+        return scale_doubts(_times(self._path)) if 0 < self._since_1970 < timed else []
 
     def _start(
         self, row: Row, session_id: str | None, line: int, turn: Turn, timestamp_ms: float | None
@@ -175,6 +190,15 @@ class _Reader:
             raise row.error(f"output_token_ids of length {len(ids)}: must have output_length {output} ids")
         self._has_output_ids = True
         return ids
+
+
+def _times(path: Path) -> Iterator[tuple[str, float]]:
+    """Read the timestamps of a correct trace once more, with their places."""
+    for number, line in text_lines(path):
+        row = Row(path, number, parse_line(path, number, line))
+        timestamp_ms = row.number("timestamp", "created_time", limit=MAX_INSTANT_MS)
+        if timestamp_ms is not None:
+            yield row.place, timestamp_ms
 
 
 def _delay_ms(row: Row) -> float | None:
