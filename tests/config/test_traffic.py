@@ -76,7 +76,8 @@ def _without(payload, *names):
         (
             {**TRACE, "trace_format": "moncake"},
             "trace_format: 'moncake' is not one of 'mooncake', 'mooncake-delta', 'dynamo', 'azure', "
-            "'burstgpt', 'bailian', 'lengths', 'agentic_mooncake', 'applied_compute_agentic', 'weka'; did you mean 'mooncake'?",
+            "'burstgpt', 'bailian', 'lengths', 'agentic_mooncake', 'applied_compute_agentic', "
+            "'weka'; did you mean 'mooncake'?",
         ),
         ({**TRACE, "trace_block_size": 0}, "trace_block_size: 0 is not > 0"),
         ({**TRACE, "arrival_speedup_ratio": 0}, "arrival_speedup_ratio: 0 is not > 0"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import ValidationError
 
+from aisimulate.cli.arguments import natural, positive
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
@@ -59,36 +60,18 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="also write every attempt (or the planned search) as JSON"
     )
-    parser.add_argument("--top", type=_positive, metavar="N", help="show the N best")
+    parser.add_argument("--top", type=positive, metavar="N", help="show the N best")
     parser.add_argument(
         "--format",
         choices=("lines", "table", "json"),
         default=default_format,
         help="what to print (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=_natural, metavar="N", help="use N instead of sweep.random_seed")
+    parser.add_argument("--seed", type=natural, metavar="N", help="use N instead of sweep.random_seed")
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
     parser.add_argument("--dry-run", action="store_true", help="print what would be searched, then stop")
     parser.set_defaults(prog=prog)
     return parser
-
-
-def _positive(text: str) -> int:
-    return _whole(text, 1)
-
-
-def _natural(text: str) -> int:
-    return _whole(text, 0)
-
-
-def _whole(text: str, low: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = low - 1
-    if value < low:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= {low}")
-    return value
 
 
 def _run(arguments: argparse.Namespace) -> int:

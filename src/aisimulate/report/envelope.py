@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.json_text import json_text
 from aisimulate.report.versions import program_versions
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.outcome import Status
@@ -49,8 +49,8 @@ def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str
 
 
 def envelope_text(envelope: dict[str, Any]) -> str:
-    """Write an envelope as JSON: sorted keys, finite numbers only, one final newline."""
-    return json.dumps(envelope, sort_keys=True, allow_nan=False, indent=2, default=str) + "\n"
+    """Write an envelope as JSON."""
+    return json_text(envelope)
 
 
 def _branch(report: BranchReport, policies: dict[str, str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class WriteError(AISimulateError):
 
 
 def check_writable(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Raise InputError now if `write_file` would surely fail later, or would destroy one of `inputs`."""
+    """Raise InputError now if writing would surely fail later, or would destroy one of `inputs`."""
     try:
         status = _status(path)
         target = path.resolve()
@@ -37,7 +37,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = ()) -> None:
     if status is not None and not os.access(path, os.W_OK):
         raise InputError(f"--output {path}: is not writable")
     for source in inputs:
-        if status is not None and source.exists() and source.samefile(target):
+        if status is not None and source.exists() and os.path.samestat(status, source.stat()):
             raise InputError(f"--output {path}: would overwrite the input {source}")
     if _is_replaceable(status):
         try:
@@ -49,8 +49,19 @@ def check_writable(path: Path, inputs: Iterable[Path] = ()) -> None:
         scratch.unlink()
 
 
+def check_new(path: Path) -> None:
+    """Raise InputError if `path` is a file already; what is no regular file may be written to at any time."""
+    if path.is_file():
+        raise InputError(f"--output {path}: exists already (--overwrite replaces it)")
+
+
 def write_file(path: Path, text: str) -> None:
-    """Write `text` to `path`.
+    """Write `text` to `path`, as `write_lines` does."""
+    write_lines(path, [text])
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write `lines` (each with its end) to `path`.
 
     A regular file is replaced in one step, so that no reader ever sees half of it; a link stays and its
     target is replaced. Anything else (a pipe, a device, this process's own stdout) is written to as it is.
@@ -59,23 +70,23 @@ def write_file(path: Path, text: str) -> None:
         WriteError: one line that names the file.
     """
     try:
-        _write(path, text)
+        _write(path, lines)
     except OSError as error:
         raise WriteError(f"--output {path}: {error.strerror or error}") from error
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, lines: Iterable[str]) -> None:
     status = _status(path)
     stream = _standard_stream(status)
     if stream is not None:
-        stream.write(text)
+        stream.writelines(lines)
         stream.flush()
     elif _is_replaceable(status):
         mode = _NEW_FILE_MODE if status is None else stat.S_IMODE(status.st_mode)
-        _replace(path.resolve(), text, mode)
+        _replace(path.resolve(), lines, mode)
     else:
         with path.open("w", encoding="utf-8") as target:
-            target.write(text)
+            target.writelines(lines)
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -106,11 +117,11 @@ def _scratch(path: Path) -> tuple[int, Path]:
     return handle, Path(name)
 
 
-def _replace(path: Path, text: str, mode: int) -> None:
+def _replace(path: Path, lines: Iterable[str], mode: int) -> None:
     handle, scratch = _scratch(path)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
+            stream.writelines(lines)
         scratch.chmod(mode)
         scratch.replace(path)
     except BaseException:

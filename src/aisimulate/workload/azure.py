@@ -6,10 +6,12 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import InputError
 from aisimulate.core.units import NS_PER_S, to_ms
 from aisimulate.workload.csv_rows import CsvFile
 from aisimulate.workload.flat import Request, flat_trace
 from aisimulate.workload.limits import shown
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +31,14 @@ def read_azure(path: Path) -> LoadedTrace:
     """
     table = CsvFile(path, ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), ("NumImages",))
     clock = _Clock()
-    rows = [
-        (row.line, clock.ns(row), row.tokens("ContextTokens", 1), row.tokens("GeneratedTokens", 0))
-        for row in table.rows()
-    ]
-    start_ns = min(ns for _, ns, _, _ in rows)
+    rows: list[tuple[int, int, int, int]] = []
+    for row in table.rows():
+        try:
+            lengths = row.tokens("ContextTokens", 1), row.tokens("GeneratedTokens", 0)
+            rows.append((row.line, clock.ns(row), *lengths))
+        except InputError as error:
+            wrong_row(error)
+    start_ns = min((ns for _, ns, _, _ in rows), default=0)
     requests = [Request(line, to_ms(ns - start_ns), prompt, output) for line, ns, prompt, output in rows]
     return flat_trace(path, requests, table.notes)
 

@@ -11,6 +11,7 @@ from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import text_lines
 from aisimulate.workload.loaded import LoadedTrace
+from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.time_scale import scale_doubts
 
 if TYPE_CHECKING:
@@ -55,9 +56,12 @@ def read_bailian(path: Path, block_tokens: int | None) -> LoadedTrace:
     unknown = UnknownFields(path, FIELDS)
     chats: list[_Chat] = []
     for number, line in text_lines(path):
-        row = Row(path, number, parse_line(path, number, line))
-        unknown.look(row)
-        chats.append(_chat(row))
+        try:
+            row = Row(path, number, parse_line(path, number, line))
+            unknown.look(row)
+            chats.append(_chat(row))
+        except InputError as error:
+            wrong_row(error)
     doubts = scale_doubts((chat.place, chat.arrival_ms) for chat in chats)
     _check_ids(chats)
     chats.sort(key=lambda chat: chat.arrival_ms)
@@ -99,7 +103,7 @@ def _check_ids(chats: list[_Chat]) -> None:
     for chat in chats:
         first = places.setdefault(chat.chat_id, chat.place)
         if first is not chat.place:
-            raise InputError(f"{chat.place}: chat_id {shown(chat.chat_id)}: already used at {first}")
+            wrong_row(InputError(f"{chat.place}: chat_id {shown(chat.chat_id)}: already used at {first}"))
 
 
 def _sessions(chats: list[_Chat]) -> tuple[list[Session], list[str]]:

@@ -8,6 +8,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.csv_rows import CsvFile
 from aisimulate.workload.loaded import DEFAULT_BLOCK_TOKENS, LoadedTrace
+from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.time_scale import scale_doubts
 
 if TYPE_CHECKING:
@@ -39,12 +40,16 @@ def read_burstgpt(path: Path) -> LoadedTrace:
     requests: list[_Request] = []
     failed: list[int] = []
     for row in table.rows():
-        request = _request(row)
+        try:
+            request = _request(row)
+        except InputError as error:
+            wrong_row(error)
+            continue
         if request.output_tokens == 0:
             failed.append(row.line)
         else:
             requests.append(request)
-    if not requests:
+    if failed and not requests:
         raise InputError(f"{path}: all {len(failed)} requests failed (no response tokens)")
     doubts = scale_doubts((f"{path}:{r.line}", r.arrival_ms) for r in requests)
     requests.sort(key=lambda request: request.arrival_ms)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aisimulate.core.errors import InputError, nearest
 from aisimulate.workload.limits import MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import numbered_lines
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,10 +100,11 @@ class CsvFile:
         found = False
         while (cells := self._next()) is not None:
             row = CsvRow(self._path, self._table.line_num, self._columns, cells)
-            if len(cells) != self._width:
-                raise row.error(f"{len(cells)} cells, but the header names {self._width}")
             found = True
-            yield row
+            if len(cells) == self._width:
+                yield row
+            else:
+                wrong_row(row.error(f"{len(cells)} cells, but the header names {self._width}"))
         if not found:
             raise InputError(f"{self._path}: the file contains no requests")
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError, nearest
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import numbered_lines
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 SCHEMA = "dynamo.request.trace.v1"
@@ -77,32 +78,33 @@ def read_records(paths: Sequence[Path]) -> DynamoRecords:
 
 def _read_file(path: Path, records: DynamoRecords) -> None:
     skipped: list[int] = []
-    for number, value in _objects(path, skipped):
-        row = Row(path, number, value)
-        event = _event_type(row)
-        if event in _SKIPPED:
+    for number, line in numbered_lines(path):
+        if line.isspace():
             continue
-        _check_schema(row)
-        if event == _REQUEST:
-            records.requests.append(_request_end(row))
-        else:
-            _event_ms(row)
-            records.tools.append(ToolEnd(row, event))
+        try:
+            value = parse_line(path, number, line)
+            if isinstance(value, dict):
+                _take(Row(path, number, value.get("event", value)), records)
+            else:
+                skipped.append(number)
+        except InputError as error:
+            wrong_row(error)
     if skipped:
         more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
         records.notes.append(f"{path}:{skipped[0]}: not a JSON object, skipped{more}")
 
 
-def _objects(path: Path, skipped: list[int]) -> Iterator[tuple[int, Any]]:
-    """Yield the record of each line, taken out of its `{"event": ...}` wrapper."""
-    for number, line in numbered_lines(path):
-        if line.isspace():
-            continue
-        value = parse_line(path, number, line)
-        if not isinstance(value, dict):
-            skipped.append(number)
-        else:
-            yield number, value.get("event", value)
+def _take(row: Row, records: DynamoRecords) -> None:
+    """Sort in a record, taken out of its `{"event": ...}` wrapper."""
+    event = _event_type(row)
+    if event in _SKIPPED:
+        return
+    _check_schema(row)
+    if event == _REQUEST:
+        records.requests.append(_request_end(row))
+    else:
+        _event_ms(row)
+        records.tools.append(ToolEnd(row, event))
 
 
 def _event_type(row: Row) -> str:
@@ -196,9 +198,8 @@ def _check_ids(requests: list[RequestEnd]) -> None:
     for request in requests:
         first = places.setdefault(request.request_id, request.place)
         if first is not request.place:
-            raise InputError(
-                f"{request.place}: request.request_id {shown(request.request_id)}: already used at {first}"
-            )
+            problem = f"request.request_id {shown(request.request_id)}: already used at {first}"
+            wrong_row(InputError(f"{request.place}: {problem}"))
 
 
 def _check_alike(requests: list[RequestEnd]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from aisimulate.core.collector import paused_collector
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
 from aisimulate.workload.azure import read_azure
 from aisimulate.workload.bailian import read_bailian
@@ -26,12 +27,15 @@ class _Format(NamedTuple):
     """How a format is read.
 
     `sized`: it says itself how many tokens a content id stands for. `blank`: it says nothing about content.
+    `accumulates`: a row is only what its turn adds. `unit`: of its times; None where it cannot be mistaken.
     """
 
     read: Reader
     several: bool = False
     sized: bool = False
     blank: bool = False
+    accumulates: bool = False
+    unit: Literal["ms", "s"] | None = "ms"
 
 
 def _mooncake(paths: Sequence[Path], block_tokens: int | None) -> LoadedTrace:
@@ -41,11 +45,13 @@ def _mooncake(paths: Sequence[Path], block_tokens: int | None) -> LoadedTrace:
 _READERS = {
     "mooncake": _Format(_mooncake),
     # The same rows; their prompts are added up by the driver.
-    "mooncake-delta": _Format(_mooncake),
+    "mooncake-delta": _Format(_mooncake, accumulates=True),
     "dynamo": _Format(read_dynamo, several=True, sized=True),
-    "azure": _Format(lambda paths, _: read_azure(paths[0]), blank=True),
-    "burstgpt": _Format(lambda paths, _: read_burstgpt(paths[0]), blank=True),
-    "bailian": _Format(lambda paths, block_tokens: read_bailian(paths[0], block_tokens), sized=True),
+    "azure": _Format(lambda paths, _: read_azure(paths[0]), blank=True, unit=None),
+    "burstgpt": _Format(lambda paths, _: read_burstgpt(paths[0]), blank=True, unit="s"),
+    "bailian": _Format(
+        lambda paths, block_tokens: read_bailian(paths[0], block_tokens), sized=True, unit="s"
+    ),
     "lengths": _Format(lambda paths, _: read_lengths(paths[0]), blank=True),
 }
 _LATER = ("agentic_mooncake", "applied_compute_agentic", "weka")
@@ -55,6 +61,15 @@ SUPPORTED_FORMATS = tuple(_READERS)
 
 SIZED_FORMATS = frozenset(name for name, known in _READERS.items() if known.sized or known.blank)
 """Formats that need no `trace_block_size`; one that is given must agree with the trace."""
+
+BLANK_FORMATS = frozenset(name for name, known in _READERS.items() if known.blank)
+"""Formats that say nothing about content."""
+
+ACCUMULATING_FORMATS = frozenset(name for name, known in _READERS.items() if known.accumulates)
+"""Formats whose prompts are all that was said before and the row's own text."""
+
+TIME_UNITS = {name: known.unit for name, known in _READERS.items() if known.unit is not None}
+"""Units of the times of a format, unless it has dates."""
 
 TRACE_FORMATS = (*SUPPORTED_FORMATS, *_LATER)
 """All documented formats (spec 02 section 2)."""
@@ -90,4 +105,5 @@ def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int | Non
         raise InputError(
             f"trace_block_size {block_tokens} has no effect: trace format {trace_format!r} has no content ids"
         )
-    return known.read(paths, block_tokens)
+    with paused_collector():
+        return known.read(paths, block_tokens)

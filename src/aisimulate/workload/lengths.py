@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from aisimulate.core.errors import InputError
 from aisimulate.workload.flat import Request, flat_trace
 from aisimulate.workload.json_array import array_items
 from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_INSTANT_MS, MAX_TOKENS
 from aisimulate.workload.lines import text_lines
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from aisimulate.workload.loaded import LoadedTrace
@@ -29,21 +32,30 @@ def read_lengths(path: Path) -> LoadedTrace:
     """
     unknown = UnknownFields(path, (*_PROMPT, *_OUTPUT, *_MS, _SECONDS))
     requests = []
-    for row in _rows(path):
-        unknown.look(row)
-        requests.append(_request(row))
+    for number, read in _items(path):
+        try:
+            row = Row(path, number, read())
+            unknown.look(row)
+            requests.append(_request(row))
+        except InputError as error:
+            wrong_row(error)
     return flat_trace(path, requests, unknown.notes())
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _items(path: Path) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Yield the line of each item, and what gives its value."""
     lines = text_lines(path)
     start, first = next(lines)
     if first.lstrip().startswith(b"["):
         for number, value in array_items(path, start, first + b"".join(_padded(lines, start))):
-            yield Row(path, number, value)
+            yield number, partial(_same, value)
         return
     for number, line in chain([(start, first)], lines):
-        yield Row(path, number, parse_line(path, number, line))
+        yield number, partial(parse_line, path, number, line)
+
+
+def _same(value: object) -> object:
+    return value
 
 
 def _padded(lines: Iterator[tuple[int, bytes]], last: int) -> Iterator[bytes]:

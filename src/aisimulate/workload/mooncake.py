@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import text_lines
 from aisimulate.workload.loaded import LoadedTrace
+from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.time_scale import EPOCH_MS, scale_doubts
 
 if TYPE_CHECKING:
@@ -52,7 +54,10 @@ def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
     reader = _Reader(path, block_tokens)
     for number, line in text_lines(path):
         if not (looks_plain(line) and reader.add_plain(number, line)):
-            reader.add(number, Row(path, number, parse_line(path, number, line)))
+            try:
+                reader.add(number, Row(path, number, parse_line(path, number, line)))
+            except InputError as error:
+                wrong_row(error)
     return reader.finish()
 
 
@@ -193,10 +198,13 @@ class _Reader:
 
 
 def _times(path: Path) -> Iterator[tuple[str, float]]:
-    """Read the timestamps of a correct trace once more, with their places."""
+    """Read the timestamps of a trace once more, with their places."""
     for number, line in text_lines(path):
-        row = Row(path, number, parse_line(path, number, line))
-        timestamp_ms = row.number("timestamp", "created_time", limit=MAX_INSTANT_MS)
+        try:
+            row = Row(path, number, parse_line(path, number, line))
+            timestamp_ms = row.number("timestamp", "created_time", limit=MAX_INSTANT_MS)
+        except InputError:
+            continue  # known already
         if timestamp_ms is not None:
             yield row.place, timestamp_ms
 
