@@ -91,6 +91,13 @@ def test_a_trace_passes_its_format_block_size_speed_and_cap(plan):
     assert traffic(capped, plan, trace_block_size=16)["trace_block_size"] == 16
 
 
+def test_a_trace_that_says_its_block_size_is_left_to_it(plan):
+    dynamo = {"trace_path": "t.jsonl", "trace_format": "dynamo"}
+    assert "trace_block_size" not in traffic(dynamo, plan)
+    assert traffic(dynamo, plan, trace_block_size=512)["trace_block_size"] == 512
+    assert traffic({"trace_path": "t.jsonl"}, plan)["trace_block_size"] == 512
+
+
 def test_the_spec_mirrors_the_plan(plan):
     spec = evaluator(BURST).payload(plan)["spec"]
     assert spec["topology"] == {

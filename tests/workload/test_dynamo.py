@@ -71,7 +71,9 @@ def test_requests_of_all_files_are_ordered_by_start_end_and_id(written):
         (100, 10, 500, 100.0),
         (100, ..., 500, 100.0),
         (..., 10, 120, 110.0),
-        (..., 10.25, 120, 109.75),
+        (..., 10.4, 120, 110.0),
+        (..., 10.5, 120, 109.0),
+        (..., 11.5, 120, 108.0),
         (..., ..., 120, 120.0),
         (..., 50, 20, 0.0),
         (None, None, 120, 120.0),
@@ -86,6 +88,8 @@ def test_the_end_orders_equal_starts(written):
     known = record("known", 100, 30, event=105, replay={"input_length": 1})  # ends at 130, not at 105
     counted = record("counted", 100, ..., event=120, replay={"input_length": 2})
     assert starts(read_dynamo(written([known, counted]), None)) == [(2, 100.0), (1, 100.0)]
+    longer, shorter = record("a", 100, 10.4, replay={"input_length": 1}), record("b", 100, 9.6)
+    assert starts(read_dynamo(written([shorter, longer]), None)) == [(1, 100.0), (8, 100.0)]  # both at 110
 
 
 def test_gzip_and_the_event_wrapper(written):

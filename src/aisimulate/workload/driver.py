@@ -88,6 +88,9 @@ class SessionDriver:
         end = bisect_right(starts, (now_ns, self._session_count), self._cursor)
         due = starts[self._cursor : end]
         self._cursor = end
+        if end == len(starts):  # nothing of it is needed again, and a million pairs take their place
+            starts.clear()
+            self._cursor = 0
         dispatch = self._dispatch_first
         entered = [dispatch(ready_ns, index) for ready_ns, index in due]
         self.sequences += entered

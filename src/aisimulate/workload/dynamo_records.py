@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.units import round_half_away
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
@@ -143,12 +144,16 @@ def _request_end(row: Row) -> RequestEnd:
 
 
 def _times_ms(row: Row, request: Row) -> tuple[float, float]:
-    """Start and end: received and received + total where known, else counted back from the event."""
+    """Start and end: received and received + total where known, else counted back from the event.
+
+    The clock of a trace has whole ms, so the total is rounded to them, as Dynamo itself does.
+    """
     event_ms = _event_ms(row)
     received_ms = _instant(request, "request_received_ms")
-    total_ms = _instant(request, "total_time_ms")
+    exact_ms = _instant(request, "total_time_ms")
+    total_ms = None if exact_ms is None else round_half_away(exact_ms)
     if received_ms is None:
-        return max(0.0, event_ms - (total_ms or 0.0)), event_ms
+        return max(0.0, event_ms - (total_ms or 0)), event_ms
     return received_ms, event_ms if total_ms is None else received_ms + total_ms
 
 
