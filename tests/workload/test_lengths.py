@@ -18,7 +18,7 @@ def test_rows_without_arrival_keep_their_order_and_need_a_cap(tmp_path):
 
 
 def test_arrivals_in_ms_or_seconds_order_the_rows(tmp_path):
-    rows = ['"arrival_s": 1.5', '"arrival_ms": 7', '"timestamp": 70']
+    rows = ['"arrival_s": 1.5', '"arrival_ms": 7', '"arrival_ms": 70']
     trace = load(tmp_path, "lengths", "\n".join(f"{ROW[:-1]}, {row}}}" for row in rows))
     assert starts(trace) == [("request_2", 7.0), ("request_3", 70.0), ("request_1", 1500.0)]
     assert (trace.untimed, trace.remarks) == (None, [])
@@ -49,8 +49,8 @@ WRONG = [
     (f'{ROW[:-1]}, "arrival_ms": -1}}', "t:1: arrival_ms -1: must not be negative"),
     (f'{ROW[:-1]}, "arrival_s": "x"}}', "t:1: arrival_s 'x': must be a number from -9e+09 to 9e+09"),
     (
-        f'{ROW[:-1]}, "arrival_s": 1, "timestamp": 1}}',
-        "t:1: timestamp and arrival_s are the same field: give one of them",
+        f'{ROW[:-1]}, "arrival_s": 1, "arrival_ms": 1}}',
+        "t:1: arrival_ms and arrival_s are the same field: give one of them",
     ),
     (f"{ROW}\n{{", "t:2: not JSON: unexpected end of data (column 2)"),
     ("", "t: the file contains no requests"),

@@ -5,9 +5,15 @@ from typing import get_args
 
 import pytest
 
-from aisimulate.config.traffic import TraceFormat
+from aisimulate.config.traffic import RuntimeTraffic, TraceFormat
 from aisimulate.core.errors import InputError, UnsupportedError
-from aisimulate.workload.formats import SUPPORTED_FORMATS, TRACE_FORMATS, check_format, load_trace
+from aisimulate.workload.formats import (
+    ACCUMULATING_FORMATS,
+    SUPPORTED_FORMATS,
+    TRACE_FORMATS,
+    check_format,
+    load_trace,
+)
 
 TRACE = Path(__file__).parent.parent / "data" / "traces" / "aliases.jsonl"
 
@@ -56,5 +62,9 @@ def test_a_single_file_format_takes_one_file():
 
 def test_the_configuration_names_the_same_formats():
     assert get_args(TraceFormat) == TRACE_FORMATS
+    traces = {
+        name: RuntimeTraffic(source_type="trace", trace_path="t", trace_format=name) for name in TRACE_FORMATS
+    }
+    assert {name for name, traffic in traces.items() if traffic.accumulates} == ACCUMULATING_FORMATS
     text = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
     assert [name for name in SUPPORTED_FORMATS if f"\n## {name}\n" not in text] == []

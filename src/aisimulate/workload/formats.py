@@ -27,7 +27,7 @@ class _Format(NamedTuple):
     """How a format is read.
 
     `sized`: it says itself how many tokens a content id stands for. `blank`: it says nothing about content.
-    `accumulates`: a row is only what its turn adds. `unit`: of its times; None where it cannot be mistaken.
+    `accumulates`: a row is only what its turn adds. `unit`: of its times; None where nobody can mistake it.
     """
 
     read: Reader
@@ -52,7 +52,7 @@ _READERS = {
     "bailian": _Format(
         lambda paths, block_tokens: read_bailian(paths[0], block_tokens), sized=True, unit="s"
     ),
-    "lengths": _Format(lambda paths, _: read_lengths(paths[0]), blank=True),
+    "lengths": _Format(lambda paths, _: read_lengths(paths[0]), blank=True, unit=None),
 }
 _LATER = ("agentic_mooncake", "applied_compute_agentic", "weka")
 
@@ -69,7 +69,7 @@ ACCUMULATING_FORMATS = frozenset(name for name, known in _READERS.items() if kno
 """Formats whose prompts are all that was said before and the row's own text."""
 
 TIME_UNITS = {name: known.unit for name, known in _READERS.items() if known.unit is not None}
-"""Units of the times of a format, unless it has dates."""
+"""Units of the times of a format, unless nobody can mistake them."""
 
 TRACE_FORMATS = (*SUPPORTED_FORMATS, *_LATER)
 """All documented formats (spec 02 section 2)."""

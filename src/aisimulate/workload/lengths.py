@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PROMPT = ("prompt_len", "prompt_length", "prompt_tokens", "input_len", "input_length", "input_tokens")
 _OUTPUT = ("output_len", "output_length", "output_tokens", "completion_tokens")
-_MS, _SECONDS = ("arrival_ms", "timestamp"), "arrival_s"
+_MS, _SECONDS = "arrival_ms", "arrival_s"
 
 
 def read_lengths(path: Path) -> LoadedTrace:
@@ -30,7 +30,7 @@ def read_lengths(path: Path) -> LoadedTrace:
 
     Raises InputError naming file, line, field, value and rule.
     """
-    unknown = UnknownFields(path, (*_PROMPT, *_OUTPUT, *_MS, _SECONDS))
+    unknown = UnknownFields(path, (*_PROMPT, *_OUTPUT, _MS, _SECONDS))
     requests = []
     for number, read in _items(path):
         try:
@@ -76,7 +76,7 @@ def _request(row: Row) -> Request:
 
 
 def _arrival_ms(row: Row) -> float | None:
-    name, value = row.value(*_MS, _SECONDS)
+    name, value = row.value(_MS, _SECONDS)
     if value is None:
         return None
     scale = 1000.0 if name == _SECONDS else 1.0
