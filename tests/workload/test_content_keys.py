@@ -1,5 +1,7 @@
 """Block keys stand for the token strings of blocks, exactly."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,3 +162,22 @@ def test_a_fork_grows_on_its_own():
     assert text.keys[0] == copy.keys[0]
     assert (len(text.keys), len(copy.keys)) == (2, 3)
     assert text.keys[1] != copy.keys[1]
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 1, -1, 2**64 - 1, 2**32]), min_size=4, max_size=4), max_size=30))
+def test_different_blocks_have_different_keys(blocks):
+    table = KeyTable(4)
+    numbers = {}
+    for block in map(tuple, blocks):
+        assert numbers.setdefault(block, table.key(block)) == table.key(block)
+    assert len(set(numbers.values())) == len(numbers)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_small_blocks_have_keys_of_their_own(size):
+    blocks = list(product([0, 1, 2, -1, 5], repeat=size))
+    table = KeyTable(size)
+    assert len({table.key(block) for block in blocks}) == len(blocks)
+    assert [table.key((token,) * size) for token in (0, -1, 7)] == [
+        table.run_key(token) for token in (0, -1, 7)
+    ]

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from aisimulate.core.traffic import BlockIds, Turn, Workload
 
 
+_TOKEN_BITS = 66  # of a token without its sign
+
+
 def ids_are_keys(workload: Workload, block_tokens: int) -> bool:
     """Tell whether content ids serve as keys as they are, one for several engine blocks.
 
@@ -26,17 +29,37 @@ def ids_are_keys(workload: Workload, block_tokens: int) -> bool:
 
 
 class KeyTable:
-    """Numbers distinct token blocks 0, 1, .. in order of first appearance."""
+    """Gives each distinct token block a number of its own.
 
-    __slots__ = ("_numbers", "block_tokens")
+    A block of one or two runs of equal tokens, as content ids make them, is spelled by its number, so that
+    only other blocks must be remembered. Tokens are at most 64 bits wide, negative ones no wider.
+    """
+
+    __slots__ = ("_others", "block_tokens")
 
     def __init__(self, block_tokens: int) -> None:
         self.block_tokens = block_tokens
-        self._numbers: dict[tuple[int, ...], int] = {}
+        self._others: dict[tuple[int, ...], int] = {}
+
+    def run_key(self, token: int) -> int:
+        """Give the key of a block that holds one token only."""
+        return _unsigned(token) << 1
 
     def key(self, block: tuple[int, ...]) -> int:
-        """Look up the key of a block of `block_tokens` tokens."""
-        return self._numbers.setdefault(block, len(self._numbers))
+        """Give the key of a block of `block_tokens` tokens."""
+        first, last, size = block[0], block[-1], len(block)
+        if size > 2 and first != block[1] and last != block[-2]:
+            return self._other(block)  # at least three runs
+        lead = block.count(first)
+        if lead == size:
+            return self.run_key(first)
+        if lead + block.count(last) == size and block.index(last) == lead:
+            runs = (_unsigned(first) << _TOKEN_BITS | _unsigned(last)) * size + lead
+            return runs << 1 | 1
+        return self._other(block)
+
+    def _other(self, block: tuple[int, ...]) -> int:
+        return self._others.setdefault(block, -1 - len(self._others))
 
 
 class TokenText:
@@ -71,7 +94,7 @@ class TokenText:
         self.append_tokens([token] * head)
         blocks, rest = divmod(times - head, size)
         if blocks:
-            self.keys += [self._table.key((token,) * size)] * blocks
+            self.keys += [self._table.run_key(token)] * blocks
         if rest:
             self._tail = self._tail + [token] * rest
 
@@ -108,3 +131,8 @@ class PromptSpeller:
         text.append_blocks(turn.block_ids, self._content_block_tokens, turn.input_tokens)
         text.append_tokens(turn.output_ids or [])
         return text.keys
+
+
+def _unsigned(token: int) -> int:
+    """Number the tokens 0, -1, 1, -2, .. from 0."""
+    return token << 1 if token >= 0 else ~(token << 1)

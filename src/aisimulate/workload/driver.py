@@ -99,6 +99,8 @@ class SessionDriver:
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request completed or was rejected at `now_ns`."""
         conversation = self._in_flight.pop(sequence.ordinal, None) if self._in_flight else None
+        if conversation is not None and conversation.history is not None:
+            sequence.keys = None  # as long as the history; nobody looks it up again
         if conversation is not None and conversation.number + 1 < len(conversation.session.turns):
             self._schedule_next_turn(conversation, sequence, now_ns)
         elif self._waiting < self._session_count:

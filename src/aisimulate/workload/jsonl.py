@@ -74,11 +74,16 @@ class Row:
 
     def value(self, *names: str) -> tuple[str, Any]:
         """Find the name in use among aliases, and its value (None when absent)."""
-        used = [name for name in names if self._values.get(name) is not None]
-        if len(used) > 1:
-            raise self.error(f"{used[0]} and {used[1]} are the same field: give one of them")
-        name = used[0] if used else names[0]
-        return self._prefix + name, self._values.get(name)
+        values = self._values
+        name = names[0]
+        value = values.get(name)
+        for alias in names[1:]:
+            other = values.get(alias)
+            if other is not None:
+                if value is not None:
+                    raise self.error(f"{name} and {alias} are the same field: give one of them")
+                name, value = alias, other
+        return name, value
 
     def given(self, name: str) -> Any:  # noqa: ANN401 - whatever JSON holds
         """Return the value of a field that must be there."""
@@ -99,7 +104,9 @@ class Row:
         """Read a whole number in low..high."""
         name, value = self.value(*names)
         if value is not None and not is_whole(value, low, high):
-            raise self.error(f"{name} {shown(value)}: must be a whole number from {low} to {high}")
+            raise self.error(
+                f"{self.full_name(name)} {shown(value)}: must be a whole number from {low} to {high}"
+            )
         return value  # type: ignore[no-any-return]
 
     def number(self, *names: str, limit: float) -> float | None:
@@ -108,14 +115,16 @@ class Row:
         if value is None:
             return None
         if type(value) not in (int, float) or not -limit <= value <= limit:
-            raise self.error(f"{name} {shown(value)}: must be a number from {-limit:g} to {limit:g}")
+            raise self.error(
+                f"{self.full_name(name)} {shown(value)}: must be a number from {-limit:g} to {limit:g}"
+            )
         return float(value)
 
     def text(self, *names: str) -> str | None:
         """Read a string."""
         name, value = self.value(*names)
         if value is not None and not isinstance(value, str):
-            raise self.error(f"{name} {shown(value)}: must be a string")
+            raise self.error(f"{self.full_name(name)} {shown(value)}: must be a string")
         return value
 
     def wholes(self, *names: str, high: int) -> list[int] | None:
@@ -124,11 +133,13 @@ class Row:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise self.error(f"{name} {shown(value)}: must be a list of whole numbers")
+            raise self.error(f"{self.full_name(name)} {shown(value)}: must be a list of whole numbers")
+        if value and set(map(type, value)) == {int} and min(value) >= 0 and max(value) <= high:
+            return value
         for position, item in enumerate(value):
             if not is_whole(item, 0, high):
                 rule = f"must be a whole number from 0 to {high}"
-                raise self.error(f"{name}[{position}] {shown(item)}: {rule}")
+                raise self.error(f"{self.full_name(name)}[{position}] {shown(item)}: {rule}")
         return value
 
 

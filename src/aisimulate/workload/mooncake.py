@@ -40,6 +40,8 @@ FIELDS = (
 )
 """Everything a row may say, aliases beside their names."""
 
+_ROUTING = ("priority", "strict_priority", "policy_class")
+
 # What is left of a line of the four usual fields, in their usual order, without its numbers.
 _PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}'
 _NUMBERS = b"0123456789 ,:[]\r\n"
@@ -238,6 +240,8 @@ def _think_time_ms(row: Row, opened: _OpenSession, timestamp_ms: float | None) -
 
 def _routing_metadata(row: Row) -> dict[str, Any] | None:
     """Collect the routing fields a row has."""
+    if row.names.isdisjoint(_ROUTING):
+        return None
     fields = {
         "priority": row.whole("priority", low=-(2**31), high=2**31 - 1),
         "strict_priority": row.whole("strict_priority", low=0, high=2**32 - 1),
