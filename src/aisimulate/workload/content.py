@@ -90,13 +90,17 @@ class TokenText:
     def append_run(self, token: int, times: int) -> None:
         """Append one token `times` times; the cost does not grow with the number of blocks."""
         size, tail = self._table.block_tokens, self._tail
-        head = min(times, -len(tail) % size)
-        self.append_tokens([token] * head)
-        blocks, rest = divmod(times - head, size)
+        if tail:
+            missing = size - len(tail)
+            if times < missing:
+                self._tail = tail + [token] * times
+                return
+            self.keys.append(self._table.key((*tail, *[token] * missing)))
+            times -= missing
+        blocks, rest = divmod(times, size)
         if blocks:
             self.keys += [self._table.run_key(token)] * blocks
-        if rest:
-            self._tail = self._tail + [token] * rest
+        self._tail = [token] * rest
 
     def append_blocks(self, ids: BlockIds, content_block_tokens: int, tokens: int) -> None:
         """Append content blocks, id k standing for that many tokens k, cut after `tokens` tokens."""
