@@ -19,7 +19,7 @@ from aisimulate.report.trace_text import counts_text, summary_text
 from aisimulate.workload.formats import (
     ACCUMULATING_FORMATS,
     BLANK_FORMATS,
-    SUPPORTED_FORMATS,
+    TRACE_FORMATS,
     check_format,
     load_trace,
 )
@@ -73,7 +73,7 @@ def _add_action(actions: Any, name: str, run: Any, text: str) -> OneLineParser: 
         "--trace-format",
         default="mooncake",
         metavar="NAME",
-        help=f"how to read it (default: %(default)s): {', '.join(SUPPORTED_FORMATS)}",
+        help=f"how to read it (default: %(default)s): {', '.join(TRACE_FORMATS)}",
     )
     parser.add_argument(
         "--trace-block-size",

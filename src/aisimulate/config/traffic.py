@@ -35,6 +35,8 @@ TraceFormat = Literal[
     "weka",
 ]
 
+NestedBasis = Literal["auto", "absolute", "relative"]
+
 DEFAULT_TURNS = 4
 DEFAULT_ARRIVAL_SEED = 42
 
@@ -54,6 +56,8 @@ class RuntimeTraffic(StrictModel):
     trace_block_size: PositiveTokens | None = None
     arrival_speedup_ratio: Positive | None = None
     replay_concurrency: PositiveCount | None = None
+    agentic_lanes: PositiveCount | None = None
+    weka_nested_timestamp_basis: NestedBasis | None = None
     isl: LengthTokens | None = None
     osl: LengthTokens | None = None
     request_count: Requests | None = None

@@ -20,6 +20,8 @@ _TRACE_ONLY = (
     "trace_block_size",
     "arrival_speedup_ratio",
     "replay_concurrency",
+    "agentic_lanes",
+    "weka_nested_timestamp_basis",
 )
 _SYNTHETIC_ONLY = (
     "load_type",
@@ -37,11 +39,14 @@ _SYNTHETIC_ONLY = (
     "concurrency",
     "kv_load_ratio",
 )
+# Formats whose traces are, or may be, agentic.
+_AGENTIC_FORMATS = ("agentic_mooncake", "dynamo", "weka")
 # Values that ask for nothing, so that a payload may spell out defaults everywhere.
 _NEUTRAL: dict[str, Any] = {
     "trace_paths": (),
     "trace_format": "mooncake",
     "trace_block_size": 512,
+    "weka_nested_timestamp_basis": "auto",
     "arrival_speedup_ratio": 1,
     "load_type": "concurrency",
     "turns_per_session": 1,
@@ -146,11 +151,20 @@ def _inert(traffic: RuntimeTraffic) -> Iterator[Inert]:
         yield from ((name, source, users) for name in _SYNTHETIC_ONLY)
         if traffic.trace_paths and traffic.trace_path not in traffic.trace_paths:
             yield "trace_path", "beside trace_paths", "a payload without trace_paths"
+        yield from _inert_agents(traffic)
         return
     yield from ((name, source, "source_type 'trace'") for name in _TRACE_ONLY)
     yield from _inert_sessions(traffic)
     yield from _inert_arrivals(traffic)
     yield from _inert_stop(traffic)
+
+
+def _inert_agents(traffic: RuntimeTraffic) -> Iterator[Inert]:
+    where = f"with trace_format {traffic.format!r}"
+    if traffic.format not in _AGENTIC_FORMATS:
+        yield "agentic_lanes", where, "agentic traces"
+    if traffic.format != "weka":
+        yield "weka_nested_timestamp_basis", where, "trace_format 'weka'"
 
 
 def _inert_sessions(traffic: RuntimeTraffic) -> Iterator[Inert]:

@@ -14,6 +14,7 @@ from aisimulate.core.units import clock_ns
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.params import RankParams
 from aisimulate.engine.worker import RankWorker
+from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
@@ -23,7 +24,7 @@ from aisimulate.replay.traffic import build_workload, inline_workload, resolve_k
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
 from aisimulate.timing.aic.surface import AicTiming
-from aisimulate.workload.driver import SessionDriver
+from aisimulate.workload.drivers import Driver, make_driver
 
 if TYPE_CHECKING:
     from aisimulate.config.aic import AicConfig
@@ -41,7 +42,7 @@ class BuiltReplay:
 
     fleet: Fleet
     workers: list[Worker]
-    driver: SessionDriver
+    driver: Driver
     dp_size: int
     gpus_per_worker: int
     sla: Sla
@@ -75,7 +76,7 @@ def build_replay(execution: Execution) -> BuiltReplay:
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
     )
     workers = build_workers(params, timer, role.dp_size, replicas)
-    driver = SessionDriver(workload, rank.block_size)
+    driver = make_driver(workload, rank.block_size)
     placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     return BuiltReplay(
@@ -121,7 +122,9 @@ def _workload(execution: Execution, rank: RankConfig, role: RoleConfig, replicas
     concurrency = resolve_kv_capacity(traffic, rank, role.dp_size, replicas)
     if concurrency is not None:
         traffic = traffic.model_copy(update={"concurrency": concurrency})
-    return build_workload(traffic, rank.block_size, spec.max_in_flight)
+    workload = build_workload(traffic, rank.block_size, spec.max_in_flight)
+    require_aggregated(workload, spec.topology.kind)
+    return workload
 
 
 def _timing(rank: RankConfig, aic: AicConfig | None) -> TimingModel:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.config.messages import quoted, show
 from aisimulate.core.errors import InputError, UnsupportedError
-from aisimulate.workload.formats import SUPPORTED_FORMATS
+from aisimulate.workload.formats import TRACE_FORMATS
 
 if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
@@ -44,7 +44,7 @@ CURRENT = Capabilities(
     topologies=frozenset({"aggregated"}),
     placements=frozenset({"round_robin"}),
     scalings=frozenset({"none"}),
-    trace_formats=frozenset(SUPPORTED_FORMATS),
+    trace_formats=frozenset(TRACE_FORMATS),
 )
 """What this version simulates."""
 

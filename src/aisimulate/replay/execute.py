@@ -12,6 +12,7 @@ from aisimulate.core.errors import ReplayError
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
+from aisimulate.workload.drivers import plays_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,6 +61,7 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         timing_mode=replay.timing_mode,
         provenance=replay.provenance,
         notes=replay.notes,
+        plays=plays_of(replay.driver),
     )
 
 

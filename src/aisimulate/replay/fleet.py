@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
     from aisimulate.router.round_robin import RoundRobin
-    from aisimulate.workload.driver import SessionDriver
+    from aisimulate.workload.drivers import Driver
 
 NEVER = 1 << 62
 
@@ -47,7 +47,7 @@ class Fleet:
     """
 
     def __init__(
-        self, workers: list[Worker], driver: SessionDriver, placement: RoundRobin, limit_ns: int | None = None
+        self, workers: list[Worker], driver: Driver, placement: RoundRobin, limit_ns: int | None = None
     ) -> None:
         self._workers = workers
         self._driver = driver

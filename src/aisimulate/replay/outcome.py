@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.workload.plays import PlaysOutcome
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,6 +33,7 @@ class ReplayOutcome:
     `wall_ns`: real time spent; `passes` and `plans`: simulated passes and planner invocations.
     `timing_mode`: how passes that prefill and decode were timed (additive or fused).
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
+    `plays`: what became of the plays of an agentic trace.
     """
 
     sequences: list[Sequence]
@@ -47,3 +49,4 @@ class ReplayOutcome:
     timing_mode: str = "additive"
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    plays: PlaysOutcome | None = None

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.units import NS_PER_MS, to_ms
 from aisimulate.engine.sequence import REJECTED
+from aisimulate.replay.agentic_report import request_identities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.workload.plays import PlaysOutcome
 
 Record = dict[str, Any]
 
@@ -38,10 +40,24 @@ _NO_OVERLAP: Record = dict.fromkeys(
 )
 
 
-def build_records(sequences: Iterable[Sequence], dp_size: int) -> list[Record]:
+def build_records(
+    sequences: Iterable[Sequence], dp_size: int, plays: PlaysOutcome | None = None
+) -> list[Record]:
     """Records of the requests that ended, ordered by request id (none first), arrival, dispatch order."""
     ended = [sequence for sequence in sequences if sequence.status is not None]
-    return [_record(sequence, dp_size) for sequence in sorted(ended, key=_order)]
+    records = [_record(sequence, dp_size) for sequence in sorted(ended, key=_order)]
+    if plays is None:
+        return records
+    identities = request_identities(plays)
+    return [_in_play(record, identities[record["request_id"]]) for record in records]
+
+
+def _in_play(record: Record, identity: Record) -> Record:
+    """Say where a request of an agentic trace belongs; it is dispatched the moment it is ready."""
+    first = {"request_id": record["request_id"], "play_id": identity["play_id"]}
+    dispatched = {"dispatched_at_ms": record["arrival_time_ms"]}
+    named = {key: record[key] for key in ("session_id", "turn_index")}
+    return {**first, **named, "agentic": identity, **record, **dispatched}
 
 
 def reused_tokens(sequence: Sequence) -> int:

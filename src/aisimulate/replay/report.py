@@ -13,6 +13,7 @@ import numpy as np
 
 from aisimulate.core.units import NS_PER_MS, NS_PER_S, to_ms
 from aisimulate.engine.sequence import COMPLETED, REJECTED
+from aisimulate.replay.agentic_report import report_plays
 from aisimulate.replay.columns import Columns, Latencies
 from aisimulate.replay.gaps import summarize_gaps
 from aisimulate.replay.records import build_records
@@ -55,8 +56,10 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
         report.update(_goodput(counted, latencies, outcome.sla, duration_s))
     report.update(_prefix_reuse(counted))
     report.update(_latency_statistics(outcome, latencies))
+    if outcome.plays is not None:
+        report.update(report_plays(outcome.plays))
     report.update(_remarks(outcome))
-    records = build_records(outcome.sequences, outcome.dp_size) if record_per_request else []
+    records = build_records(outcome.sequences, outcome.dp_size, outcome.plays) if record_per_request else []
     if records:
         report["per_request"] = records
     return report

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.config.base import COUNT_MAX, U32_MAX, FieldError
 from aisimulate.config.traffic import DEFAULT_ARRIVAL_SEED
@@ -16,6 +16,7 @@ from aisimulate.config.traffic_rules import arrival_rate, check_kv_ratio, check_
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Workload
 from aisimulate.core.units import round_half_away
+from aisimulate.replay.agentic_traffic import agentic_workload, require_no_lanes, timed_trace
 from aisimulate.workload.formats import load_trace
 from aisimulate.workload.inline import CONTENT_BLOCK_TOKENS, InlineRequest, inline_sessions
 from aisimulate.workload.sessions import normalise_starts, speed_up
@@ -28,6 +29,7 @@ from aisimulate.workload.synthetic import (
     sharing_notes,
     synthetic_sessions,
 )
+from aisimulate.workload.weka_basis import AUTO
 
 if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
@@ -137,6 +139,9 @@ def _trace_workload(traffic: RuntimeTraffic, max_in_flight: int | None) -> Workl
     ratio = traffic.arrival_speedup_ratio or 1.0
     cap = max_in_flight if traffic.replay_concurrency is None else traffic.replay_concurrency
     trace = _trace(traffic, ratio)
+    if trace.graph is not None:
+        return agentic_workload(traffic, trace, trace.graph, max_in_flight)
+    require_no_lanes(traffic)
     sessions = trace.sessions
     if cap is None:
         require_first_timestamps(trace)
@@ -165,31 +170,45 @@ def _has_think_time(sessions: list[Session]) -> bool:
 
 def _trace(traffic: RuntimeTraffic, ratio: float) -> LoadedTrace:
     paths = [Path(path) for path in traffic.paths]
+    basis = traffic.weka_nested_timestamp_basis or AUTO
     try:
         files = tuple(_file(path) for path in paths)
     except (OSError, ValueError):
         # The reader says what is wrong with the file.
-        return load_trace(paths, traffic.format, traffic.trace_block_size)
-    return _timed_trace(files, traffic.format, traffic.trace_block_size, ratio)
+        return load_trace(paths, traffic.format, traffic.trace_block_size, basis)
+    return _timed_trace(files, _Reading(traffic.format, traffic.trace_block_size, basis), ratio)
 
 
 def _file(path: Path) -> _File:
     status = path.stat()
-    return path.absolute(), status.st_mtime_ns, status.st_size
+    if not path.is_dir():
+        return path.absolute(), status.st_mtime_ns, status.st_size
+    # A change of a file inside does not change the folder.
+    inside = [file.stat() for file in path.rglob("*")]
+    newest_ns = max((file.st_mtime_ns for file in inside), default=0)
+    return path.absolute(), max(status.st_mtime_ns, newest_ns), sum(file.st_size for file in inside)
+
+
+class _Reading(NamedTuple):
+    """How the files of a trace are read."""
+
+    trace_format: str
+    block_tokens: int | None
+    nested_basis: str
 
 
 @lru_cache(maxsize=4)
-def _timed_trace(
-    files: tuple[_File, ...], trace_format: str, block_tokens: int | None, ratio: float
-) -> LoadedTrace:
+def _timed_trace(files: tuple[_File, ...], reading: _Reading, ratio: float) -> LoadedTrace:
     """Start the trace at 0 ms and compress its time; shared between replays, so never to be changed."""
-    trace = _loaded_trace(files, trace_format, block_tokens)
+    trace = _loaded_trace(files, reading)
+    if trace.graph is not None:
+        return timed_trace(trace, trace.graph, ratio)
     return replace(trace, sessions=speed_up(normalise_starts(trace.sessions), ratio))
 
 
 @lru_cache(maxsize=4)
-def _loaded_trace(files: tuple[_File, ...], trace_format: str, block_tokens: int | None) -> LoadedTrace:
-    return load_trace([path for path, _, _ in files], trace_format, block_tokens)
+def _loaded_trace(files: tuple[_File, ...], reading: _Reading) -> LoadedTrace:
+    return load_trace([path for path, _, _ in files], *reading)
 
 
 # Synthetic load ---------------------------------------------------------------------------------------

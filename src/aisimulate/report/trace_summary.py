@@ -33,7 +33,9 @@ def trace_summary(trace: LoadedTrace, trace_format: str) -> dict[str, Any]:
     accumulates = trace_format in ACCUMULATING_FORMATS
     prompts = _whole_prompts(trace.sessions) if accumulates else [turn.input_tokens for turn in turns]
     outputs = [turn.output_tokens for turn in turns]
-    duration_s = None if trace.untimed else (ordered[-1][0] - ordered[0][0]) / 1000.0
+    # When requests of a graph start depends on how fast others are served.
+    timeless = trace.untimed is not None or trace.graph is not None
+    duration_s = None if timeless else (ordered[-1][0] - ordered[0][0]) / 1000.0
     totals = {"requests": len(turns), "input_tokens": sum(prompts), "output_tokens": sum(outputs)}
     reused = _reused_tokens(trace, turns, accumulates)
     return {

@@ -12,11 +12,13 @@ from aisimulate.core.shown import show_path
 from aisimulate.replay.traffic import require_first_timestamps
 from aisimulate.spica.model_hw import max_sequence_tokens
 from aisimulate.workload.formats import load_trace
+from aisimulate.workload.graph_timing import normalise_graph, speed_up_graph
 from aisimulate.workload.lines import relative_hint
 from aisimulate.workload.sessions import normalise_starts, speed_up
 
 if TYPE_CHECKING:
     from aisimulate.spica.config import SmartSearchConfig, Workload
+    from aisimulate.workload.graph import AgenticGraph
     from aisimulate.workload.loaded import LoadedTrace
 
 
@@ -57,7 +59,12 @@ def _context_tokens(config: SmartSearchConfig) -> int | None:
 
 def _digest(path: Path, folder: Path | None) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        digest = hashlib.sha256()
+        for file in files:
+            if not file.is_dir():
+                digest.update(file.read_bytes())
+        return digest.hexdigest()
     except FileNotFoundError as error:
         problem = f"no such file{relative_hint(path)}{_beside_config(path, folder)}"
         raise InputError(f"workload.trace_path: could not read {show_path(path)}: {problem}") from error
@@ -76,10 +83,20 @@ def _beside_config(path: Path, folder: Path | None) -> str:
 def _checked_trace(path: Path, workload: Workload) -> LoadedTrace:
     """Read the trace, and apply the rules that every replay of it would apply."""
     trace = load_trace([path], workload.trace_format, workload.block_tokens)
+    if trace.graph is not None:
+        _check_graph(trace.graph, workload)
+        return trace
     if workload.replay_concurrency is None:
         require_first_timestamps(trace)
     speed_up(normalise_starts(trace.sessions), workload.arrival_speedup_ratio)
     return trace
+
+
+def _check_graph(graph: AgenticGraph, workload: Workload) -> None:
+    cap = workload.replay_concurrency
+    if cap is not None:
+        raise InputError(f"workload.replay_concurrency: {cap}: an agentic trace does not support it")
+    speed_up_graph(normalise_graph(graph), workload.arrival_speedup_ratio)
 
 
 def _long_rows(

@@ -40,6 +40,7 @@ class RequestEnd:
     block_tokens: int
     session_id: str | None = None
     parent_session_id: str | None = None
+    model: str | None = None
 
 
 @dataclass(slots=True)
@@ -140,6 +141,7 @@ def _request_end(row: Row) -> RequestEnd:
         block_tokens=block_tokens,
         session_id=None if context is None else _name(context, "session_id"),
         parent_session_id=None if context is None else context.text("parent_session_id"),
+        model=request.text("model"),
     )
 
 
@@ -193,7 +195,7 @@ def _name(row: Row, name: str) -> str:
 
 def _request_id(request: Row) -> str:
     request_id = _name(request, "request_id")
-    if not request_id:
+    if not request_id.strip():
         raise request.error(f"{request.full_name('request_id')} '': must not be empty")
     return request_id
 

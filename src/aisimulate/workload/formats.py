@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from aisimulate.core.collector import paused_collector
-from aisimulate.core.errors import InputError, UnsupportedError, nearest
+from aisimulate.core.errors import InputError, nearest
+from aisimulate.workload.agentic_mooncake import read_agentic_mooncake
+from aisimulate.workload.applied_compute import read_applied_compute
 from aisimulate.workload.azure import read_azure
 from aisimulate.workload.bailian import read_bailian
 from aisimulate.workload.burstgpt import read_burstgpt
@@ -13,6 +15,8 @@ from aisimulate.workload.dynamo import read_dynamo
 from aisimulate.workload.lengths import read_lengths
 from aisimulate.workload.loaded import DEFAULT_BLOCK_TOKENS
 from aisimulate.workload.mooncake import read_mooncake
+from aisimulate.workload.weka import read_weka
+from aisimulate.workload.weka_basis import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,14 +42,15 @@ class _Format(NamedTuple):
     unit: Literal["ms", "s"] | None = "ms"
 
 
-def _mooncake(paths: Sequence[Path], block_tokens: int | None) -> LoadedTrace:
-    return read_mooncake(paths[0], DEFAULT_BLOCK_TOKENS if block_tokens is None else block_tokens)
+def _single(read: Callable[[Path, int], LoadedTrace]) -> Reader:
+    """Read the one file of a format that does not say its block size."""
+    return lambda paths, block_tokens: read(paths[0], block_tokens or DEFAULT_BLOCK_TOKENS)
 
 
 _READERS = {
-    "mooncake": _Format(_mooncake),
+    "mooncake": _Format(_single(read_mooncake)),
     # The same rows; their prompts are added up by the driver.
-    "mooncake-delta": _Format(_mooncake, accumulates=True),
+    "mooncake-delta": _Format(_single(read_mooncake), accumulates=True),
     "dynamo": _Format(read_dynamo, several=True, sized=True),
     "azure": _Format(lambda paths, _: read_azure(paths[0]), blank=True, unit=None),
     "burstgpt": _Format(lambda paths, _: read_burstgpt(paths[0]), blank=True, unit="s"),
@@ -53,14 +58,18 @@ _READERS = {
         lambda paths, block_tokens: read_bailian(paths[0], block_tokens), sized=True, unit="s"
     ),
     "lengths": _Format(lambda paths, _: read_lengths(paths[0]), blank=True, unit=None),
+    "agentic_mooncake": _Format(
+        lambda paths, block_tokens: read_agentic_mooncake(paths[0], block_tokens), sized=True, unit=None
+    ),
+    "applied_compute_agentic": _Format(_single(read_applied_compute), unit=None),
+    "weka": _Format(lambda paths, block_tokens: read_weka(paths[0], block_tokens), sized=True, unit=None),
 }
-_LATER = ("agentic_mooncake", "applied_compute_agentic", "weka")
 
-SUPPORTED_FORMATS = tuple(_READERS)
-"""Formats that `load_trace` reads."""
+TRACE_FORMATS = tuple(_READERS)
+"""All formats that `load_trace` reads (spec 02 section 2)."""
 
 SIZED_FORMATS = frozenset(name for name, known in _READERS.items() if known.sized or known.blank)
-"""Formats that need no `trace_block_size`; one that is given must agree with the trace."""
+"""Formats that need no `trace_block_size`, because nearly all of their traces say it."""
 
 BLANK_FORMATS = frozenset(name for name, known in _READERS.items() if known.blank)
 """Formats that say nothing about content."""
@@ -71,27 +80,23 @@ ACCUMULATING_FORMATS = frozenset(name for name, known in _READERS.items() if kno
 TIME_UNITS = {name: known.unit for name, known in _READERS.items() if known.unit is not None}
 """Units of the times of a format, unless nobody can mistake them."""
 
-TRACE_FORMATS = (*SUPPORTED_FORMATS, *_LATER)
-"""All documented formats (spec 02 section 2)."""
-
 
 def check_format(trace_format: str) -> None:
-    """Refuse a trace format that is unknown (InputError) or not readable yet (UnsupportedError)."""
-    if trace_format in _READERS:
-        return
-    if trace_format in _LATER:
-        supported = ", ".join(SUPPORTED_FORMATS)
-        raise UnsupportedError(f"trace format {trace_format!r} is not supported yet (supported: {supported})")
-    known = ", ".join(TRACE_FORMATS)
-    hint = nearest(trace_format, TRACE_FORMATS)
-    raise InputError(f"trace format {trace_format!r} is unknown (known: {known}){hint}")
+    """Refuse a trace format that nobody reads. Raises InputError with the known ones and the nearest."""
+    if trace_format not in _READERS:
+        known = ", ".join(TRACE_FORMATS)
+        hint = nearest(trace_format, TRACE_FORMATS)
+        raise InputError(f"trace format {trace_format!r} is unknown (known: {known}){hint}")
 
 
-def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int | None = None) -> LoadedTrace:
+def load_trace(
+    paths: Sequence[Path], trace_format: str, block_tokens: int | None = None, nested_basis: str = AUTO
+) -> LoadedTrace:
     """Read a trace into sessions, in file order, with arrivals as authored (spec 02 section 2), and notes.
 
     `block_tokens` is the number of tokens that one content id stands for; None takes what the format says,
-    else 512. Raises InputError, one line with file, line, field, value and rule.
+    else 512. `nested_basis` is how times inside of subagents count (weka only). Raises InputError, one
+    line with file, line, field, value and rule.
     """
     check_format(trace_format)
     if block_tokens is not None and (type(block_tokens) is not int or block_tokens < 1):
@@ -106,4 +111,6 @@ def load_trace(paths: Sequence[Path], trace_format: str, block_tokens: int | Non
             f"trace_block_size {block_tokens} has no effect: trace format {trace_format!r} has no content ids"
         )
     with paused_collector():
+        if trace_format == "weka":
+            return read_weka(paths[0], block_tokens, nested_basis)
         return known.read(paths, block_tokens)

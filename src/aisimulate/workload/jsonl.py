@@ -32,8 +32,14 @@ def parse_line(path: Path, number: int, line: bytes) -> Any:  # noqa: ANN401 - w
 
 
 def _key_count(value: dict[str, Any]) -> int:
-    """Count the keys of an object and of the objects in it; those in lists are left out."""
-    return len(value) + sum(_key_count(item) for item in value.values() if isinstance(item, dict))
+    """Count the keys of an object and of all objects in it; only lists of objects are looked through."""
+    count = len(value)
+    for item in value.values():
+        if isinstance(item, dict):
+            count += _key_count(item)
+        elif isinstance(item, list) and item and isinstance(item[0], dict):
+            count += sum(_key_count(inner) for inner in item if isinstance(inner, dict))
+    return count
 
 
 class Row:
@@ -68,6 +74,10 @@ class Row:
         """Build the error that puts file and line before `message`."""
         return InputError(f"{self.place}: {message}")
 
+    def wrong(self, name: str, value: object, rule: str) -> InputError:
+        """Build the error of a field's value that breaks a rule."""
+        return self.error(f"{self.full_name(name)} {shown(value)}: {rule}")
+
     def full_name(self, name: str) -> str:
         """Name a field as seen from the row."""
         return self._prefix + name
@@ -99,6 +109,16 @@ class Row:
     def needed(self, name: str) -> Row:
         """Open the object that a field must hold."""
         return Row(self._path, self.line, self.given(name), self._prefix + name)
+
+    def rows(self, name: str) -> list[Row]:
+        """Open the objects of a list, none when there is none."""
+        values = self._values.get(name)
+        if values is None:
+            return []
+        if not isinstance(values, list):
+            raise self.wrong(name, values, "must be a list of objects")
+        inside = f"{self._prefix}{name}"
+        return [Row(self._path, self.line, item, f"{inside}[{k}]") for k, item in enumerate(values)]
 
     def whole(self, *names: str, low: int, high: int) -> int | None:
         """Read a whole number in low..high."""

@@ -8,6 +8,9 @@ from aisimulate.core.shown import show_python
 MAX_TOKENS = 2**32 - 1
 """Longest prompt or output, and largest token id (32-bit)."""
 
+MAX_PROMPT_TOKENS = 10_000_000
+"""Longest prompt of the formats that only declare lengths: nothing else in such a file bounds it."""
+
 MAX_HASH_ID = 2**64 - 1
 """Largest content id of a trace (64-bit)."""
 

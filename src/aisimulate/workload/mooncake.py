@@ -168,7 +168,7 @@ class _Reader:
             block_ids=packed(ids),
             output_ids=self._read_output_ids(row, output),
             request_id=row.text("request_id"),
-            metadata=_routing_metadata(row),
+            metadata=routing_metadata(row),
         )
 
     def _read_hash_ids(self, row: Row) -> list[int]:
@@ -238,7 +238,7 @@ def _think_time_ms(row: Row, opened: _OpenSession, timestamp_ms: float | None) -
     return timestamp_ms - known_ms
 
 
-def _routing_metadata(row: Row) -> dict[str, Any] | None:
+def routing_metadata(row: Row) -> dict[str, Any] | None:
     """Collect the routing fields a row has."""
     if row.names.isdisjoint(_ROUTING):
         return None

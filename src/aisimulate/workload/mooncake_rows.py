@@ -21,8 +21,13 @@ def mooncake_rows(trace: LoadedTrace) -> Iterator[str]:
 
     A prompt without content ids gets ids that occur nowhere else. Reading the rows with the trace's
     `block_tokens` gives the same sessions; only the names of those that have none may differ. Raises
-    UnsupportedError, before the first row, for planned outputs whose tokens such rows would mix up.
+    UnsupportedError, before the first row, for an agentic trace, and for planned outputs whose tokens such
+    rows would mix up.
     """
+    if trace.graph is not None:
+        raise UnsupportedError(
+            "an agentic trace cannot be converted: Mooncake rows do not say which request waits for which"
+        )
     _check_planned_outputs(trace)
     fresh = count(_first_unused_id(trace))
     for session in trace.sessions:

@@ -1,0 +1,41 @@
+"""Which driver feeds a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aisimulate.workload.driver import SessionDriver
+from aisimulate.workload.graph import AgenticWorkload
+from aisimulate.workload.graph_driver import GraphDriver
+
+if TYPE_CHECKING:
+    from aisimulate.core.traffic import Workload
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.workload.plays import PlaysOutcome
+
+
+class Driver(Protocol):
+    """What the event loop needs of the traffic."""
+
+    @property
+    def sequences(self) -> list[Sequence]: ...  # noqa: D102
+    @property
+    def is_independent(self) -> bool: ...  # noqa: D102
+    def next_ready_ns(self) -> int | None: ...  # noqa: D102
+    def pop_ready(self, now_ns: int) -> list[Sequence]: ...  # noqa: D102
+    def on_terminal(self, sequence: Sequence, now_ns: int) -> None: ...  # noqa: D102
+
+
+def make_driver(workload: Workload, block_tokens: int) -> Driver:
+    """Prepare the first arrivals; `block_tokens` is the engine's KV block size.
+
+    Raises InputError for traffic that cannot be started.
+    """
+    if isinstance(workload, AgenticWorkload):
+        return GraphDriver(workload, block_tokens)
+    return SessionDriver(workload, block_tokens)
+
+
+def plays_of(driver: Driver) -> PlaysOutcome | None:
+    """What became of the plays of an agentic trace, None for other traffic."""
+    return driver.plays if isinstance(driver, GraphDriver) else None
