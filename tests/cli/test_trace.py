@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from aisimulate.cli.main import main
 from aisimulate.replay.execute import execute
-from aisimulate.workload.formats import SUPPORTED_FORMATS, load_trace
+from aisimulate.workload.formats import TRACE_FORMATS, load_trace
 
 ROW = {"timestamp": 0, "input_length": 8, "output_length": 2, "hash_ids": [1, 2]}
 SESSIONS = [
@@ -22,6 +23,15 @@ STARTED = {"schema": "dynamo.request.trace.v1", "event_type": "request_end", "ev
 SERVED = {"trace_block_size": 4, "input_length": 8, "input_sequence_hashes": [1, 2**40]}
 DYNAMO = {**STARTED, "request": {"request_id": "a", "output_tokens": 2, "replay": SERVED}}
 CHAT = {"chat_id": 1, "timestamp": 0.25, "input_length": 20, "output_length": 3, "hash_ids": [1, 2]}
+TRACES = Path(__file__).parents[1] / "data" / "traces"
+TOOLS = {
+    "num_turns": 1,
+    "input_prompt_length": 600,
+    "assistant_response_length": [3],
+    "tool_call_output_length": [5],
+    "tool_call_latency": [0.5],
+    "final_assistant_response_length": 2,
+}
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-12 00:00:10,700,1\n2024-05-12 00:00:00.5,20,0\n"
 BURST = "Timestamp,Session ID,Elapsed time,Request tokens,Response tokens\n1.5,u,1,9,4\n5,u,1,10,4\n"
 
@@ -40,7 +50,11 @@ EXAMPLES = {
     "lengths": lines(
         {"prompt_len": 3, "output_len": 4, "arrival_ms": 5.5}, {"prompt_len": 600, "output_len": 1}
     ),
+    "agentic_mooncake": (TRACES / "plays.jsonl").read_text(),
+    "applied_compute_agentic": lines(TOOLS),
+    "weka": json.dumps(json.loads((TRACES / "subagent.json").read_text())),
 }
+GRAPHS = ("agentic_mooncake", "weka")
 
 
 @pytest.fixture
@@ -66,7 +80,7 @@ def run(capsys, *arguments):
 
 
 def test_there_is_an_example_of_every_format():
-    assert tuple(EXAMPLES) == SUPPORTED_FORMATS
+    assert tuple(EXAMPLES) == TRACE_FORMATS
 
 
 # stats ------------------------------------------------------------------------------------------------
@@ -165,9 +179,9 @@ def test_times_in_another_unit_are_noticed(trace_format, text, note, trace, caps
 # validate ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SUPPORTED_FORMATS)
+@pytest.mark.parametrize("name", TRACE_FORMATS)
 def test_a_sound_trace_is_ok(name, trace, capsys):
-    code, out, _ = run(capsys, "validate", trace(EXAMPLES[name]), "--trace-format", name)
+    code, out, _ = run(capsys, "validate", trace(EXAMPLES[name], "t.jsonl"), "--trace-format", name)
     assert code == 0
     assert out.startswith("ok: ") and out.count("\n") == 1
 
@@ -240,7 +254,7 @@ def test_reading_stops_at_the_first_problem_again_after_a_validation(trace, caps
 # convert ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in SUPPORTED_FORMATS if name != "mooncake-delta"])
+@pytest.mark.parametrize("name", [name for name in TRACE_FORMATS if name not in ("mooncake-delta", *GRAPHS)])
 def test_a_converted_trace_is_the_same_trace(name, trace, tmp_path, capsys):
     path, output = trace(EXAMPLES[name]), tmp_path / "out.jsonl"
     code, out, _ = run(capsys, "convert", path, "--trace-format", name, "--output", output)
@@ -359,7 +373,7 @@ def test_convert_as_json(trace, tmp_path, capsys):
         (["stats", "t", "--trace-block-size", "0"], "'0' is not a whole number >= 1"),
         (["stats", "t", "u"], "takes exactly one file, got 2"),
         (["stats", "nowhere"], "nowhere: no such file"),
-        (["validate", "t", "--trace-format", "weka"], "not supported yet"),
+        (["validate", "t", "--trace-format", "agentic"], "did you mean 'agentic_mooncake'?"),
         (["convert", "t"], "--output"),
         (["convert", "t", "--output", "nowhere/out"], "is not a directory"),
     ],
@@ -370,6 +384,31 @@ def test_a_bad_command_line_is_one_line(arguments, words, tmp_path, monkeypatch,
     code, out, err = run(capsys, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err
+
+
+def test_an_agentic_trace_has_figures_but_no_duration(capsys):
+    arguments = [
+        "stats",
+        str(TRACES / "plays.jsonl"),
+        "--trace-format",
+        "agentic_mooncake",
+        "--format",
+        "json",
+    ]
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    figures = json.loads(out)
+    assert (figures["requests"], figures["input_tokens"], figures["trace_block_size"]) == (6, 288, 16)
+    assert (figures["duration_s"], figures["requests_per_s"]) == (None, None)
+    assert figures["ideal_prefix_hit_ratio"] > 0.5
+
+
+def test_an_agentic_trace_is_not_converted(tmp_path, capsys):
+    arguments = ["convert", str(TRACES / "plays.jsonl"), "--trace-format", "agentic_mooncake"]
+    code, out, err = run(capsys, *arguments, "--output", str(tmp_path / "out"))
+    assert (code, out) == (2, "")
+    assert "Mooncake rows do not say which request waits for which" in err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_command_loads_only_what_it_needs():

@@ -104,6 +104,15 @@ TRACE = {
 }
 
 
+# Two plays of three requests each, and one with a subagent.
+PLAYS = changed(
+    TRACE, {"traffic.trace_path": str(TRACES / "plays.jsonl"), "traffic.trace_format": "agentic_mooncake"}
+)
+SUBAGENT = changed(
+    TRACE, {"traffic.trace_path": str(TRACES / "subagent.json"), "traffic.trace_format": "weka"}
+)
+
+
 def _other_systems() -> TemporaryDirectory[str]:
     """Copy AI Configurator's descriptions of hardware, its tables linked, with half the memory on an H200."""
     folder = TemporaryDirectory()

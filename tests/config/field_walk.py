@@ -31,7 +31,6 @@ class Why(Enum):
     TIERS = "host tiers and state caches"
     SPECULATION = "speculation"
     INTERVALS = "prefill intervals of attention-DP groups"
-    FORMATS = "trace formats without a reader"
     # What stays.
     ONE_VALUE = "there is one legal value"
     TIED = "the value must agree with, or is replaced by, another field that acts"

@@ -9,7 +9,6 @@ from aisimulate.config.messages import parse_model
 from aisimulate.config.payload import parse_payload
 from aisimulate.config.rank import RankConfig
 from aisimulate.config.traffic import RuntimeTraffic
-from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay import traffic as resolution
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity, session_count
 
@@ -86,11 +85,6 @@ def test_one_file_per_mooncake_trace(tmp_path):
         _trace(tmp_path / path)
     text = refused(build_workload, _traffic(source_type="trace", trace_paths=paths), 16)
     assert text == "trace format 'mooncake' takes exactly one file, got 2"
-
-
-def test_formats_of_later_versions_are_not_supported_yet(tmp_path):
-    with pytest.raises(UnsupportedError, match="'weka' is not supported yet"):
-        build_workload(_trace(tmp_path / "t", trace_format="weka"), 16)
 
 
 def test_bad_rows_name_file_and_line(tmp_path):

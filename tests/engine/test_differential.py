@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from aisimulate.replay.execute import execute
 from oracle.fleet import replay
+from oracle.graph_strategies import graph_scenarios
 from oracle.records import oracle_records, report_records
 from oracle.strategies import (
     ROUND_TIMES,
@@ -91,6 +92,12 @@ def test_equals_the_oracle_where_sessions_outgrow_the_pool(scenario: Scenario) -
 @budget(100)
 @given(long_prompt_scenarios())
 def test_equals_the_oracle_where_prompts_take_many_passes(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(150)
+@given(graph_scenarios())
+def test_equals_the_oracle_where_requests_wait_for_one_another(scenario: Scenario) -> None:
     check(scenario)
 
 

@@ -42,7 +42,7 @@ class Driver:
         """A request became terminal: its session goes on to its next turn, or makes room for another."""
         index = self.session_of[request]
         turns = self.traffic.sessions[index].turns
-        following = request.turn_index + 1
+        following = (request.turn_index or 0) + 1
         if following < len(turns):
             if self.traffic.accumulate:
                 # The prompt stays in the history whatever became of it; the outputs only of a completed turn.

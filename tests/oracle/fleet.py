@@ -9,6 +9,7 @@ from aisimulate.core.units import clock_ns
 
 from .content import Identities
 from .driver import Driver
+from .graph import GraphDriver
 from .request import Request
 from .scheduler import Pass, RankScheduler
 from .traffic import read_traffic
@@ -67,7 +68,12 @@ class Fleet:
         spec = payload["spec"]
         workers = spec["topology"]["workers"]["initial_workers"]
         identities = Identities()
-        self.driver = Driver(read_traffic(payload["traffic"], spec["engine"], workers))
+        traffic = payload["traffic"]
+        self.driver: Driver | GraphDriver
+        if traffic.get("trace_format") == "agentic_mooncake":
+            self.driver = GraphDriver(traffic)
+        else:
+            self.driver = Driver(read_traffic(traffic, spec["engine"], workers))
         self.workers = [Worker(spec["engine"], identities) for _ in range(workers)]
         limit_ms = spec.get("max_sim_time_ms")
         self.limit_ns = None if limit_ms is None else clock_ns(float(limit_ms))

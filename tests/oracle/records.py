@@ -9,7 +9,7 @@ from aisimulate.core.units import clock_ns
 from .fleet import Outcome
 from .request import Request
 
-Key = tuple[str, int]
+Key = tuple[str, int | None]
 Record = dict[str, Any]
 
 

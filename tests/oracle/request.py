@@ -16,7 +16,7 @@ class Request:
     """
 
     session_id: str
-    turn_index: int
+    turn_index: int | None
     arrival_ns: int
     tokens: list[Token]
     output: list[Token]

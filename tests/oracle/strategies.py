@@ -180,13 +180,14 @@ def scenarios(draw: st.DrawFn, trace_format: str = "mooncake", planned: bool = T
         traffic, rows = draw(_trace(rank, trace_format, planned))
     else:
         traffic = draw(_synthetic(rank))
-    spec = _spec(rank, draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 1, 2, 3])))
+    spec = payload_spec(rank, draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 1, 2, 3])))
     if draw(st.integers(0, 5)) == 5:
         spec["max_sim_time_ms"] = draw(st.sampled_from([0.0, 10.0, 22.0, 60.0, 150.0]))
     return Scenario({"spec": spec, "traffic": traffic}, rows)
 
 
-def _spec(rank: dict[str, Any], workers: int, dp_size: int = 1) -> dict[str, Any]:
+def payload_spec(rank: dict[str, Any], workers: int, dp_size: int = 1) -> dict[str, Any]:
+    """The spec of a replay on equal aggregated workers."""
     return {
         "version": 1,
         "topology": {"kind": "aggregated", "workers": {"initial_workers": workers}},
@@ -210,7 +211,7 @@ def turnstile_scenarios(draw: st.DrawFn) -> Scenario:
         rows.append({"input_length": length, "output_length": output, "hash_ids": ids})
     traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": rank["block_size"]}
     traffic["replay_concurrency"] = draw(st.integers(2, 5))
-    return Scenario({"spec": _spec(rank, draw(st.integers(2, 3))), "traffic": traffic}, rows)
+    return Scenario({"spec": payload_spec(rank, draw(st.integers(2, 3))), "traffic": traffic}, rows)
 
 
 @st.composite
@@ -230,7 +231,7 @@ def outgrowing_scenarios(draw: st.DrawFn) -> Scenario:
     else:
         traffic["request_rate"] = 50.0
     workers, dp_size = draw(st.integers(1, 2)), draw(st.sampled_from([1, 1, 2]))
-    return Scenario({"spec": _spec(rank, workers, dp_size), "traffic": traffic}, None)
+    return Scenario({"spec": payload_spec(rank, workers, dp_size), "traffic": traffic}, None)
 
 
 @st.composite
@@ -260,7 +261,7 @@ def long_prompt_scenarios(draw: st.DrawFn) -> Scenario:
         rows.append(row)
         now_ms += draw(st.sampled_from([*GAPS_MS, 20.0, 40.0]))
     traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
-    return Scenario({"spec": _spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)
+    return Scenario({"spec": payload_spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)
 
 
 @st.composite
@@ -281,7 +282,9 @@ def echo_scenarios(draw: st.DrawFn) -> Scenario:
         blocks, output = draw(st.integers(1, longest)), draw(st.sampled_from([1, 3, 8, 13, 20]))
         rows.append(_echo_row(rows[-1]["timestamp"] + draw(st.sampled_from(GAPS_MS)), blocks, block, output))
     traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
-    return Scenario({"spec": _spec(rank, 1, draw(st.sampled_from([1, 1, 2]))), "traffic": traffic}, rows)
+    return Scenario(
+        {"spec": payload_spec(rank, 1, draw(st.sampled_from([1, 1, 2]))), "traffic": traffic}, rows
+    )
 
 
 def _echo_row(now_ms: float, blocks: int, block: int, output: int) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class Traffic:
 
 def read_traffic(traffic: dict[str, Any], engine: dict[str, Any], workers: int) -> Traffic:
     """Build the sessions that a payload asks for."""
+    if traffic.get("trace_format") == "applied_compute_agentic":
+        return Traffic(_tool_sessions(traffic), traffic.get("replay_concurrency"), accumulate=False)
     if traffic["source_type"] == "trace":
         accumulate = traffic.get("trace_format") == "mooncake-delta"
         return Traffic(_trace_sessions(traffic), traffic.get("replay_concurrency"), accumulate)
@@ -95,6 +97,24 @@ def _trace_turn(row: dict[str, Any], block: int, interned: dict[int, int]) -> Tu
 def _first(row: dict[str, Any], *names: str) -> Any:
     """The value of a field under any of its names."""
     return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _tool_sessions(traffic: dict[str, Any]) -> list[Session]:
+    """Sessions of whole prompts that grow by an answer and a tool's output, block by block."""
+    block, sessions = traffic.get("trace_block_size") or 512, []
+    ratio = traffic.get("arrival_speedup_ratio") or 1.0
+    for line, text in enumerate(Path(traffic["trace_paths"][0]).read_text().splitlines(), 1):
+        row = json.loads(text)
+        session = Session(f"applied_compute_agentic_session_{line}", 0.0)
+        length, delay_ms = row["input_prompt_length"], 0.0
+        answers = [*row["assistant_response_length"], row["final_assistant_response_length"]]
+        tools = zip(row["tool_call_output_length"], row["tool_call_latency"], strict=True)
+        for answer, (tool, latency_s) in zip(answers, [*tools, (0, 0)], strict=True):
+            ids: list[Token] = [("own", line, k) for k in range(-(-length // block))]
+            session.turns.append(Turn(cut_blocks(ids, block, length), answer, delay_ms=delay_ms / ratio))
+            length, delay_ms = length + answer + tool, 1000 * latency_s
+        sessions.append(session)
+    return sessions
 
 
 # Synthetic ------------------------------------------------------------------------------------------

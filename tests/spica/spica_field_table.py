@@ -181,15 +181,7 @@ WORKLOAD: dict[str, tuple[Effect, ...]] = {
     "turns_per_session": (load(FEW, turns_per_session=2),),
     "inter_turn_delay_ms": (load(SESSIONS, inter_turn_delay_ms=70),),
     "trace_path": (load(TRACE, trace_path=None, isl=20, osl=2, request_rate=1, num_request_ratio=4),),
-    "trace_format": (
-        load(TRACE, trace_format="mooncake-delta"),
-        Refused(
-            TRACE,
-            {"workload.trace_format": "weka"},
-            "workload.trace_format 'weka' cannot be read yet (supported: ",
-            Why.FORMATS,
-        ),
-    ),
+    "trace_format": (load(TRACE, trace_format="mooncake-delta"),),
     "trace_block_size": (load(TRACE, trace_block_size=1024),),
     "arrival_speedup_ratio": (load(TRACE, arrival_speedup_ratio=2),),
     "replay_concurrency": (load(TRACE, replay_concurrency=1),),

@@ -28,7 +28,6 @@ class Why(Enum):
     PLANNER = "planner"
     TIERS = "host tiers"
     SPECULATION = "speculation"
-    FORMATS = "trace formats without a reader"
     PERMIT = "it permits what the model does not have (not left to a later version)"
 
 

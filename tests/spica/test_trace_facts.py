@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.plan import plan_search
 
 ROW = {"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [1, 2]}
+TRACES = Path(__file__).parents[1] / "data" / "traces"
 LLAMA = "meta-llama/Meta-Llama-3.1-8B"
 
 
@@ -57,6 +60,24 @@ def test_a_speed_up_that_leaves_the_clock(trace):
     path = trace(ROW, {**ROW, "timestamp": 9e12})
     text = refused({"trace_path": str(path), "arrival_speedup_ratio": 0.5})
     assert text.startswith("arrival_speedup_ratio 0.5: session 'request_2' would go beyond")
+
+
+def test_an_agentic_trace_has_no_cap_on_concurrency():
+    plays = {"trace_path": str(TRACES / "plays.jsonl"), "trace_format": "agentic_mooncake"}
+    assert planned(plays).branches
+    assert refused(plays | {"replay_concurrency": 2}) == (
+        "workload.replay_concurrency: 2: an agentic trace does not support it"
+    )
+    text = refused(plays | {"arrival_speedup_ratio": 1e-13})
+    assert text.startswith("arrival_speedup_ratio 1e-13: request 'A1' would go beyond")
+
+
+def test_a_trace_may_be_a_folder(tmp_path):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    shutil.copy(TRACES / "subagent.json", corpus)
+    workload = {"trace_path": str(corpus), "trace_format": "weka"}
+    assert planned(workload).branches
 
 
 def test_rows_that_are_all_too_long(trace):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.dynamo import read_dynamo
@@ -130,11 +130,8 @@ def test_the_block_size_must_agree(written):
     )
 
 
-def test_agentic_traces_come_later(written):
-    (path,) = written([record(agent_context={"session_id": "s"})])
-    with pytest.raises(UnsupportedError, match=f"^{path}:1: .*agent_context are not supported yet"):
-        read_dynamo([path], None)
-    assert len(read_dynamo(written([record(agent_context=None)]), None).sessions) == 1
+def test_a_context_that_is_null_is_none(written):
+    assert read_dynamo(written([record(agent_context=None)]), None).graph is None
 
 
 WRONG_ROWS = {

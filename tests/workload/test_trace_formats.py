@@ -6,10 +6,9 @@ from typing import get_args
 import pytest
 
 from aisimulate.config.traffic import RuntimeTraffic, TraceFormat
-from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.errors import InputError
 from aisimulate.workload.formats import (
     ACCUMULATING_FORMATS,
-    SUPPORTED_FORMATS,
     TRACE_FORMATS,
     check_format,
     load_trace,
@@ -23,28 +22,14 @@ def test_mooncake_is_read():
     assert [turn.input_tokens for turn in session.turns] == [8, 8]
 
 
-@pytest.mark.parametrize("name", ["agentic_mooncake", "applied_compute_agentic", "weka"])
-def test_documented_formats_that_come_later_say_so(name):
-    assert name in TRACE_FORMATS
-    with pytest.raises(UnsupportedError) as caught:
-        load_trace([TRACE], name, 4)
-    supported = ", ".join(SUPPORTED_FORMATS)
-    assert str(caught.value) == f"trace format {name!r} is not supported yet (supported: {supported})"
-
-
 def test_an_unknown_format_lists_the_legal_ones_and_the_nearest():
     with pytest.raises(InputError) as caught:
         check_format("moonkake")
     message = str(caught.value)
     assert all(name in message for name in TRACE_FORMATS)
     assert message.endswith("; did you mean 'mooncake'?")
-    assert not isinstance(caught.value, UnsupportedError)
     with pytest.raises(InputError, match="trace format 'csv' is unknown"):
         check_format("csv")
-
-
-def test_supported_formats_are_documented():
-    assert set(SUPPORTED_FORMATS) <= set(TRACE_FORMATS)
 
 
 @pytest.mark.parametrize("block_tokens", [0, -4, 4.0, True])
@@ -67,4 +52,4 @@ def test_the_configuration_names_the_same_formats():
     }
     assert {name for name, traffic in traces.items() if traffic.accumulates} == ACCUMULATING_FORMATS
     text = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
-    assert [name for name in SUPPORTED_FORMATS if f"\n## {name}\n" not in text] == []
+    assert [name for name in TRACE_FORMATS if f"\n## {name}\n" not in text] == []
