@@ -178,14 +178,19 @@ class RankWorker:
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
+        return self.passes_by(limit_ns)[1]
+
+    def passes_by(self, limit_ns: int) -> tuple[int, int]:
+        """Count the passes in flight that end by `limit_ns` (not all of them do); give the last end."""
         rank = self._rank
         if not rank.run_batch:
-            return self._start_ns
+            return 0, self._start_ns
         args = (rank.run_batch, rank.run_context)
         passes, total = self._timer.passes_until(*args, self._passes, limit_ns - self._start_ns + 1)
         if self._start_ns + total > limit_ns:
-            total = self._timer.run_ns(*args, passes - 1) if passes > 1 else 0
-        return self._start_ns + total
+            passes -= 1
+            total = self._timer.run_ns(*args, passes) if passes else 0
+        return passes, self._start_ns + total
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""

@@ -19,6 +19,7 @@ from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.fleet import Fleet
+from aisimulate.replay.observe.fleet import ObservedFleet, watched_workers
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer, TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.replay.fleet import Worker
+    from aisimulate.replay.observe.hub import Hub
 
 
 @dataclass(slots=True)
@@ -52,8 +54,8 @@ class BuiltReplay:
     notes: list[str] = field(default_factory=list)
 
 
-def build_replay(execution: Execution) -> BuiltReplay:
-    """Wire up the replay that a payload describes.
+def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
+    """Wire up the replay that a payload describes; `hub` is told what happens in it.
 
     Raises `InputError` (`UnsupportedError` for what this version cannot simulate) or `TimingError`.
     """
@@ -75,12 +77,13 @@ def build_replay(execution: Execution) -> BuiltReplay:
     timer = timing.timer(
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
     )
-    workers = build_workers(params, timer, role.dp_size, replicas)
-    driver = make_driver(workload, rank.block_size)
+    shape = (params, timer, role.dp_size, replicas)
+    workers = build_workers(*shape) if hub is None else watched_workers(*shape, hub)
+    driver = SessionDriver(workload, rank.block_size)
     placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     return BuiltReplay(
-        fleet=Fleet(workers, driver, placement, limit_ns),
+        fleet=build_fleet(workers, driver, placement, limit_ns, hub),
         workers=workers,
         driver=driver,
         dp_size=role.dp_size,
@@ -113,6 +116,19 @@ def build_workers(params: RankParams, timer: PassTimer, dp_size: int, replicas: 
     if dp_size == 1:
         return [RankWorker(params, timer) for _ in range(replicas)]
     return [GroupWorker(params, timer, dp_size) for _ in range(replicas)]
+
+
+def build_fleet(
+    workers: list[Worker],
+    driver: SessionDriver,
+    placement: RoundRobin,
+    limit_ns: int | None,
+    hub: Hub | None,
+) -> Fleet:
+    """Make the event loop; an observed one when there is a hub."""
+    if hub is None:
+        return Fleet(workers, driver, placement, limit_ns)
+    return ObservedFleet(workers, driver, placement, limit_ns, hub)
 
 
 def _workload(execution: Execution, rank: RankConfig, role: RoleConfig, replicas: int) -> Workload:

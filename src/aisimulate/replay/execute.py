@@ -10,26 +10,29 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.config.payload import parse_payload
 from aisimulate.core.errors import ReplayError
 from aisimulate.replay.build import build_replay
+from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
 from aisimulate.workload.drivers import plays_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aisimulate.replay.build import BuiltReplay
+    from aisimulate.replay.observe.hub import Observer
 
 
-def execute(payload: str | Mapping[str, Any]) -> dict[str, Any]:
+def execute(payload: str | Mapping[str, Any], *, observers: Sequence[Observer] = ()) -> dict[str, Any]:
     """Replay a payload (JSON text or the same as a mapping) and return its report.
 
-    The flat report of spec 02 section 8, plus `per_request` when the payload asks for records.
+    The flat report of spec 02 section 8, plus `per_request` when the payload asks for records. Observers see
+    the replay happen (`Telemetry`, `Timeline`, `InvariantChecker`, ...); they never change its results.
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
     try:
         with _no_collector():
             # A function of its own: all that it made is freed before the collector could look through it.
-            return _execute(payload)
+            return _execute(payload, observers)
     except MemoryError:
         raise ReplayError(
             "out of memory: the replay needs more than this process may use; try fewer or shorter requests"
@@ -38,11 +41,14 @@ def execute(payload: str | Mapping[str, Any]) -> dict[str, Any]:
         raise ReplayError("a time or count grew beyond 64 bits") from error
 
 
-def _execute(payload: str | Mapping[str, Any]) -> dict[str, Any]:
+def _execute(payload: str | Mapping[str, Any], observers: Sequence[Observer]) -> dict[str, Any]:
     started = time.perf_counter_ns()
-    replay = build_replay(parse_payload(payload))
+    replay = build_replay(parse_payload(payload), Hub(observers) if observers else None)
     outcome = _run(replay, started)
-    return build_report(outcome, record_per_request=replay.record_per_request)
+    report = build_report(outcome, record_per_request=replay.record_per_request)
+    for observer in observers:
+        observer.reported(outcome, report)
+    return report
 
 
 def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:

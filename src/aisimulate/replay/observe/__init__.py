@@ -1,0 +1,1 @@
+"""Watching a replay while it runs: telemetry, forward-pass metrics, timelines and checks."""

@@ -1,0 +1,80 @@
+"""Hands what happens in a replay on to its observers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.watch import WatchedWorker
+    from aisimulate.replay.outcome import ReplayOutcome
+    from aisimulate.replay.report import Report
+
+
+class Observer:
+    """Is told what happens in a replay, in order; does nothing with it by itself.
+
+    An observer only looks: what it is handed belongs to the replay.
+    """
+
+    def begin(self, workers: list[WatchedWorker]) -> None:
+        """Take note of the workers, before anything happens."""
+
+    def before(self, now_ns: int) -> None:
+        """Take note that everything before `now_ns` has happened, and something happens then."""
+
+    def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
+        """Take note that a request was queued on a worker."""
+
+    def started(self, worker: WatchedWorker) -> None:
+        """Take note that passes began."""
+
+    def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
+        """Take note that the passes in flight ended, and with them these requests."""
+
+    def finish(self, end_ns: int) -> None:
+        """Take note that the replay ended; `end_ns` is the last pass boundary or arrival."""
+
+    def reported(self, outcome: ReplayOutcome, report: Report) -> None:
+        """Take note of the report."""
+
+
+class Hub:
+    """The watcher of all workers: knows the time and passes everything on."""
+
+    def __init__(self, observers: Iterable[Observer]) -> None:
+        self._observers = list(observers)
+        self.now_ns = 0
+
+    def begin(self, workers: list[WatchedWorker]) -> None:
+        """Introduce the workers."""
+        for observer in self._observers:
+            observer.begin(workers)
+
+    def before(self, now_ns: int) -> None:
+        """Move the clock."""
+        for observer in self._observers:
+            observer.before(now_ns)
+        self.now_ns = now_ns
+
+    def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
+        """Pass on that a request was queued."""
+        for observer in self._observers:
+            observer.submitted(worker, sequence)
+
+    def started(self, worker: WatchedWorker) -> None:
+        """Pass on that passes began."""
+        for observer in self._observers:
+            observer.started(worker)
+
+    def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
+        """Pass on that passes ended."""
+        for observer in self._observers:
+            observer.ended(worker, terminal)
+
+    def finish(self, end_ns: int) -> None:
+        """Pass on that the replay ended."""
+        for observer in self._observers:
+            observer.finish(end_ns)

@@ -1,0 +1,166 @@
+"""Telemetry: gauges and counters of a replay, sampled on its own clock (spec 02 section 7).
+
+A baseline once everything at 0 is settled, then a sample at every multiple of the interval, and a last one
+when the replay ends between two of them. Sampling looks at the replay and never changes it: inside a run of
+passes the gauges are computed for the passes that ended by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import InputError
+from aisimulate.core.units import NS_PER_S, clock_ns, to_ms
+from aisimulate.engine.gauges import Gauges, read_gauges
+from aisimulate.replay.observe.hub import Observer
+from aisimulate.replay.observe.traffic import TrafficCounters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.watch import WatchedWorker
+
+Sample = dict[str, Any]
+
+_LEAST_INTERVAL_MS = 1e-3
+
+
+class Telemetry(Observer):
+    """Samples a replay every `interval_ms` and hands each sample to `sink`.
+
+    A sample is a JSON object; gauges are as of the last pass that ended (or request that was queued) on the
+    rank, counters cover the time since the sample before. Raises InputError for an interval below 1 us.
+    """
+
+    def __init__(self, interval_ms: float, sink: Callable[[Sample], object]) -> None:
+        if not _LEAST_INTERVAL_MS <= interval_ms < float("inf"):
+            raise InputError(f"telemetry interval: {interval_ms:g} ms is not a finite time >= 0.001 ms")
+        self._interval_ms = interval_ms
+        self._sink = sink
+        self._workers: list[WatchedWorker] = []
+        self._gauges: list[list[Gauges]] = []
+        self._as_of: list[list[int]] = []  # when the gauges above were read
+        self._now_ns = 0
+        self._ordinal = 0
+        self._sampled_ns = 0
+        self._traffic = TrafficCounters()
+        self._forwards_sampled = 0
+
+    def begin(self, workers: list[WatchedWorker]) -> None:
+        """Read all gauges."""
+        self._workers = workers
+        self._gauges = [[read_gauges(rank) for rank in worker.ranks] for worker in workers]
+        self._as_of = [[-1] * len(worker.ranks) for worker in workers]
+
+    def before(self, now_ns: int) -> None:
+        """Take the samples that lie before `now_ns`."""
+        self._sample_until(now_ns - 1)
+        self._now_ns = now_ns
+
+    def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
+        """Count an arrival; the gauges of its rank are read anew, with what a pass in flight has taken."""
+        self._traffic.arriving += 1
+        index, rank = worker.index, worker.ranks[sequence.rank]
+        passes = 0
+        if worker.busy and rank.run_batch and worker.start_ns < self._now_ns:
+            passes, boundary_ns = worker.passes_by(self._now_ns)
+            passes += boundary_ns < self._now_ns
+        self._gauges[index][sequence.rank] = read_gauges(rank, passes)
+        self._as_of[index][sequence.rank] = self._now_ns
+
+    def started(self, worker: WatchedWorker) -> None:
+        """Count what was found in the cache."""
+        self._traffic.started(worker)
+
+    def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
+        """Count what ended, and read the gauges of the worker."""
+        self._traffic.ended(worker, terminal)
+        self._gauges[worker.index] = [read_gauges(rank) for rank in worker.ranks]
+        self._as_of[worker.index] = [self._now_ns] * len(worker.ranks)
+
+    def finish(self, end_ns: int) -> None:
+        """Take the samples up to the end, and one of what is left."""
+        self._sample_until(end_ns)
+        if end_ns > self._sampled_ns or not self._traffic.is_empty:
+            self._sample("final", end_ns)
+
+    # Samples ----------------------------------------------------------------------------------------
+
+    def _sample_until(self, last_ns: int) -> None:
+        if self._ordinal == 0 and last_ns >= 0:
+            self._sample("baseline", 0)
+        while (next_ns := clock_ns(self._ordinal * self._interval_ms)) <= last_ns:
+            self._sample("periodic", next_ns)
+
+    def _sample(self, kind: str, at_ns: int) -> None:
+        forwards = self._forwards_by(at_ns)
+        # A baseline has gauges only: what happened at 0 counts to the first interval.
+        traffic = TrafficCounters() if kind == "baseline" else self._traffic
+        new_forwards = 0 if kind == "baseline" else forwards - self._forwards_sampled
+        sample = {
+            "sample_ordinal": self._ordinal,
+            "kind": kind,
+            "interval_start_ms": to_ms(self._sampled_ns),
+            "sampled_at_ms": to_ms(at_ns),
+            "traffic": {
+                "duration_s": (at_ns - self._sampled_ns) / NS_PER_S,
+                **traffic.means(),
+                "avg_accept_length": 1.0 if new_forwards else None,
+                "accept_length_forward_count": new_forwards,
+            },
+            **self._pools(at_ns, traffic),
+        }
+        if kind != "baseline":
+            self._forwards_sampled = forwards
+            self._traffic = self._traffic.next_interval()
+        self._ordinal += 1
+        self._sampled_ns = at_ns
+        self._sink(sample)
+
+    def _forwards_by(self, at_ns: int) -> int:
+        busy = (worker for worker in self._workers if worker.busy)
+        return self._traffic.forwards + sum(self._traffic.forwards_by(worker, at_ns) for worker in busy)
+
+    def _pools(self, at_ns: int, traffic: TrafficCounters) -> Sample:
+        """Gauges and counters of the pools; an aggregated one is reported as the decode pool."""
+        return {
+            "prefill_scheduler_metrics": [],
+            "decode_scheduler_metrics": [
+                entry for worker in self._workers for entry in self._scheduler_metrics(worker, at_ns)
+            ],
+            "prefill_interval_metrics": TrafficCounters().interval_metrics(),
+            "decode_interval_metrics": traffic.interval_metrics(),
+            "router_pending_prefill_requests": 0,
+            "router_pending_decode_requests": 0,
+            "active_prefill_ids": [],
+            "active_decode_ids": [worker.index for worker in self._workers],
+            "starting_prefill_ids": [],
+            "starting_decode_ids": [],
+            "draining_prefill_ids": [],
+            "draining_decode_ids": [],
+        }
+
+    def _scheduler_metrics(self, worker: WatchedWorker, at_ns: int) -> list[Sample]:
+        passes, boundary_ns = worker.passes_by(at_ns) if worker.busy else (0, 0)
+        running = {work.rank for work in worker.doing} if passes else set()
+        entries = []
+        for index, rank in enumerate(worker.ranks):
+            gauges = self._gauges[worker.index][index]
+            if index in running and boundary_ns > self._as_of[worker.index][index]:
+                gauges = read_gauges(rank, passes)
+            total = gauges.total_blocks
+            entries.append(
+                {
+                    "worker_id": worker.index,
+                    "dp_rank": index,
+                    "active_blocks": gauges.active_blocks,
+                    "inactive_blocks": gauges.inactive_blocks,
+                    "total_blocks": total,
+                    "active_cache_usage": gauges.active_blocks / total,
+                    "physical_cache_usage": (gauges.active_blocks + gauges.inactive_blocks) / total,
+                    "running_requests": gauges.running_requests,
+                    "waiting_requests": gauges.waiting_requests,
+                }
+            )
+        return entries
