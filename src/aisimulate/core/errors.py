@@ -42,6 +42,10 @@ class ReplayError(AISimulateError, RuntimeError):
     """A replay could not be carried out although its input was accepted."""
 
 
+class InvariantError(ReplayError):
+    """A replay broke a rule that every replay keeps: a defect of the simulator, not of its input."""
+
+
 def nearest(name: str, legal: Iterable[str], cutoff: float = 0.6) -> str:
     """Return `"; did you mean 'x'?"` for the legal name closest to `name`, or an empty string.
 

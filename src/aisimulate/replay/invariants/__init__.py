@@ -1,0 +1,1 @@
+"""What holds for every replay, by number: see `catalogue`. Checked in tests and behind `--check`."""

@@ -1,0 +1,84 @@
+"""Invariants of passes, checked while the replay runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.core.units import to_ms
+from aisimulate.engine.audit import audit_blocks
+from aisimulate.replay.invariants.catalogue import Invariant
+from aisimulate.replay.invariants.requests import request_name
+
+if TYPE_CHECKING:
+    from aisimulate.engine.pass_view import RankPass
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.watch import WatchedWorker
+
+
+def place(worker: WatchedWorker, rank: int, now_ns: int) -> str:
+    """Name a rank at an instant for an error."""
+    return f"worker {worker.index} rank {rank} at {to_ms(now_ns):g} ms"
+
+
+def check_overlap(worker: WatchedWorker, last_end_ns: int, now_ns: int) -> None:
+    """I8: the next pass starts now, after the one before ended."""
+    if not last_end_ns <= worker.start_ns == now_ns:
+        values = f"passes start at {worker.start_ns} ns, the last ended at {last_end_ns} ns"
+        raise Invariant.OVERLAP.broken(place(worker, 0, now_ns), values)
+
+
+def check_limits(worker: WatchedWorker, work: RankPass, now_ns: int) -> None:
+    """I9: no more sequences and tokens than the rank may have in a pass."""
+    params = worker.ranks[work.rank].params
+    chunks = [*work.prefills, *work.replays]
+    sequences = work.decode_batch + len(chunks)
+    tokens = work.decode_batch + sum(chunk.end - chunk.start for chunk in chunks)
+    if sequences > params.max_num_seqs or tokens > params.max_num_batched_tokens:
+        raise Invariant.LIMITS.broken(
+            place(worker, work.rank, now_ns),
+            f"{sequences} sequences (limit {params.max_num_seqs}), "
+            f"{tokens} tokens (limit {params.max_num_batched_tokens})",
+        )
+
+
+def check_admission(worker: WatchedWorker, work: RankPass, sequence: Sequence, now_ns: int) -> None:
+    """I7: an admission is of now, into the rank the request was placed on."""
+    at_ns = sequence.admissions[-1][0]
+    if (at_ns, sequence.worker, sequence.rank) != (now_ns, worker.index, work.rank):
+        raise Invariant.ADMISSION.broken(
+            request_name(sequence),
+            f"admitted at {to_ms(at_ns):g} ms on worker {sequence.worker} rank {sequence.rank}, "
+            f"in a pass of {place(worker, work.rank, now_ns)}",
+        )
+
+
+def check_block_counters(worker: WatchedWorker, number: int, now_ns: int) -> None:
+    """I3, by the counters alone."""
+    rank = worker.ranks[number]
+    free, cached, capacity = rank.pool.free, rank.pool.inactive, rank.params.num_gpu_blocks
+    if free < 0 or cached < 0 or free + cached > capacity:
+        values = f"free {free}, cached {cached}, capacity {capacity}"
+        raise Invariant.BLOCKS.broken(place(worker, number, now_ns), values)
+
+
+def check_block_audit(worker: WatchedWorker, number: int, now_ns: int) -> int:
+    """I3: count what is held and cached block by block; return how much there was to count."""
+    rank = worker.ranks[number]
+    audit = audit_blocks(rank)
+    free, cached, capacity = rank.pool.free, rank.pool.inactive, rank.params.num_gpu_blocks
+    if audit.cached != cached or free + cached + audit.held != capacity:
+        values = (
+            f"free {free}, cached {cached} (found {audit.cached}), held {audit.held}, capacity {capacity}"
+        )
+        raise Invariant.BLOCKS.broken(place(worker, number, now_ns), values)
+    return audit.steps
+
+
+def check_released(worker: WatchedWorker, number: int, now_ns: int) -> None:
+    """I4: a rank on which nothing runs holds no block."""
+    rank: RankScheduler = worker.ranks[number]
+    running = rank.decoders.count + (rank.partial is not None)
+    held = rank.params.num_gpu_blocks - rank.pool.free - rank.pool.inactive
+    if held and not running:
+        raise Invariant.RELEASED.broken(place(worker, number, now_ns), f"{held} blocks are still held")
