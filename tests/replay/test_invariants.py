@@ -163,7 +163,7 @@ def test_a_broken_one_is_named(spoil: dict, number: str, words: str) -> None:
 class StubRank:
     """A rank with limits and nothing else."""
 
-    class params:  # noqa: N801
+    class params:
         max_num_seqs, max_num_batched_tokens, num_gpu_blocks = 1, 4, 8
         max_model_len = None
 

@@ -1,0 +1,161 @@
+"""A replay as a trace to look at: Trace Event JSON for the Perfetto UI or chrome://tracing.
+
+One process per worker with a track per rank: a slice for each run of passes, and counters of its requests and
+KV blocks. One more process has a track for each sampled request: queued, prefill, decode, preempted.
+The trace has a few events per planned run and per sampled request, not per pass or token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.units import NS_PER_MS
+from aisimulate.engine.gauges import read_gauges
+from aisimulate.engine.sequence import REJECTED
+from aisimulate.replay.observe.hub import Observer
+from aisimulate.replay.observe.request_tracks import RequestTracks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aisimulate.engine.pass_view import RankPass
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.watch import WatchedWorker
+
+Event = dict[str, Any]
+
+_NS_PER_US = NS_PER_MS // 1000
+_REQUESTS_PID = 1
+_FIRST_WORKER_PID = 2
+_MOST_REQUESTS = 256
+
+
+class Timeline(Observer):
+    """Collects the trace of a replay; `document()` is the JSON value once it is over.
+
+    At most `most_requests` requests get a track: when there are more, every 2nd, 4th, ... in dispatch order.
+    """
+
+    def __init__(self, most_requests: int = _MOST_REQUESTS) -> None:
+        self._workers: list[WatchedWorker] = []
+        self._events: list[tuple[int, Event]] = []  # (instant in ns, event without it)
+        self._requests = RequestTracks(most_requests)
+        self._now_ns = 0
+
+    def begin(self, workers: list[WatchedWorker]) -> None:
+        """Start the counters of all ranks."""
+        self._workers = workers
+        for worker in workers:
+            self._count(worker, 0)
+
+    def before(self, now_ns: int) -> None:
+        """Move the clock."""
+        self._now_ns = now_ns
+
+    def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
+        """Let a request begin to wait."""
+        self._requests.enter(sequence, self._now_ns)
+
+    def started(self, worker: WatchedWorker) -> None:
+        """Move the requests that were admitted or preempted to their next stage."""
+        now_ns, tracks = self._now_ns, self._requests
+        for work in worker.doing:
+            for sequence in work.preempted:
+                tracks.move(sequence, "preempted", now_ns)
+            for sequence in work.admitted:
+                reused = sequence.admissions[-1][1]
+                tracks.move(sequence, "prefill", now_ns, {"reused_tokens": reused})
+
+    def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
+        """Draw the passes that ended, and end the stages of requests that they ended."""
+        now_ns, tracks = self._now_ns, self._requests
+        self._draw(worker, worker.planned_passes, now_ns)
+        for work in worker.doing:
+            for sequence, _, end in (*work.prefills, *work.replays):
+                if end >= sequence.input_tokens and sequence in worker.ranks[work.rank].decoders.members:
+                    tracks.move(sequence, "decode", now_ns)
+        for sequence in terminal:
+            remark = {"rejected": sequence.reason} if sequence.status == REJECTED else None
+            tracks.leave(sequence, now_ns, remark)
+        self._count(worker, now_ns)
+
+    def finish(self, end_ns: int) -> None:
+        """Draw what ended of the passes in flight, and end the stages that are open."""
+        for worker in self._workers:
+            if worker.busy:
+                passes, boundary_ns = worker.passes_by(end_ns)
+                if passes:
+                    self._draw(worker, passes, boundary_ns)
+        self._requests.leave_all(end_ns)
+
+    # Tracks of workers --------------------------------------------------------------------------------
+
+    def _draw(self, worker: WatchedWorker, passes: int, end_ns: int) -> None:
+        for work in worker.doing:
+            slice_ = {
+                "name": _kind(work),
+                "cat": "passes",
+                "ph": "X",
+                "dur": (end_ns - worker.start_ns) / _NS_PER_US,
+                "pid": _FIRST_WORKER_PID + worker.index,
+                "tid": work.rank + 1,
+                "args": {
+                    "passes": passes,
+                    "decode_batch": work.decode_batch,
+                    "context_tokens": work.decode_context,
+                    "prefills": len(work.prefills),
+                    "prefill_tokens": work.prefill_tokens,
+                    "admitted": len(work.admitted),
+                    "preempted": len(work.preempted),
+                },
+            }
+            self._events.append((worker.start_ns, slice_))
+
+    def _count(self, worker: WatchedWorker, now_ns: int) -> None:
+        pid = _FIRST_WORKER_PID + worker.index
+        for number, rank in enumerate(worker.ranks):
+            gauges = read_gauges(rank)
+            requests = {"running": gauges.running_requests, "waiting": gauges.waiting_requests}
+            blocks = {"held": gauges.active_blocks, "cached": gauges.inactive_blocks}
+            for name, values in (("requests", requests), ("KV blocks", blocks)):
+                counter = {"name": f"rank {number} {name}", "ph": "C", "pid": pid, "tid": 0, "args": values}
+                self._events.append((now_ns, counter))
+
+    # The document -------------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """Give the trace as a JSON value; its events are in order of time."""
+        stages = ((now_ns, {**event, "pid": _REQUESTS_PID}) for now_ns, event in self._requests.events())
+        timed = sorted([*self._events, *stages], key=_instant)
+        events = [{**event, "ts": now_ns / _NS_PER_US} for now_ns, event in timed]
+        return {
+            "displayTimeUnit": "ms",
+            "otherData": {"requests": self._requests.seen, "request_stride": self._requests.stride},
+            "traceEvents": [*self._names(), *events],
+        }
+
+    def _names(self) -> Iterator[Event]:
+        yield _name("process_name", _REQUESTS_PID, 0, "requests")
+        for sequence in self._requests.sampled():
+            authored = sequence.turn.request_id
+            text = f"request {sequence.ordinal + 1}" + ("" if authored is None else f" ({authored})")
+            yield _name("thread_name", _REQUESTS_PID, sequence.ordinal + 1, text)
+        for worker in self._workers:
+            pid = _FIRST_WORKER_PID + worker.index
+            yield _name("process_name", pid, 0, f"worker {worker.index}")
+            for number in range(len(worker.ranks)):
+                yield _name("thread_name", pid, number + 1, f"rank {number}")
+
+
+def _kind(work: RankPass) -> str:
+    if not work.prefills:
+        return "decode"
+    return "mixed" if work.decode_batch else "prefill"
+
+
+def _name(kind: str, pid: int, tid: int, text: str) -> Event:
+    return {"name": kind, "ph": "M", "pid": pid, "tid": tid, "ts": 0, "args": {"name": text}}
+
+
+def _instant(item: tuple[int, Event]) -> int:
+    return item[0]
