@@ -128,7 +128,7 @@ def keep_a_block(worker: WatchedWorker, terminal: list[Sequence]) -> None:
             id="admitted between passes",
         ),
         pytest.param(
-            {"in_report": lambda outcome, _: outcome.gap_logs[0].passes.append((5, 1, 0))},
+            {"in_report": lambda outcome, _: outcome.gap_logs[0].singles.append((5, first(outcome)))},
             "I10",
             "3 gaps",
             id="a gap too many",

@@ -23,45 +23,37 @@ class WriteError(AISimulateError):
     """A result could not be written to the file the user named."""
 
 
-def check_writable(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Raise InputError now if writing would surely fail later, or would destroy one of `inputs`."""
+def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--output") -> None:
+    """Raise InputError now if `write_file` would surely fail later, or would destroy one of `inputs`.
+
+    `option` is what the user named the file by.
+    """
     try:
         status = _status(path)
         target = path.resolve()
     except OSError as error:
-        raise InputError(f"--output {path}: {error.strerror or error}") from error
+        raise InputError(f"{option} {path}: {error.strerror or error}") from error
     if not target.parent.is_dir():
-        raise InputError(f"--output {path}: {target.parent} is not a directory")
+        raise InputError(f"{option} {path}: {target.parent} is not a directory")
     if target.is_dir():
-        raise InputError(f"--output {path}: is a directory, expected a file")
+        raise InputError(f"{option} {path}: is a directory, expected a file")
     if status is not None and not os.access(path, os.W_OK):
-        raise InputError(f"--output {path}: is not writable")
+        raise InputError(f"{option} {path}: is not writable")
     for source in inputs:
-        if status is not None and source.exists() and os.path.samestat(status, source.stat()):
-            raise InputError(f"--output {path}: would overwrite the input {source}")
+        if status is not None and source.exists() and source.samefile(target):
+            raise InputError(f"{option} {path}: would overwrite the input {source}")
     if _is_replaceable(status):
         try:
             handle, scratch = _scratch(target)
         except OSError as error:
             reason = error.strerror or error
-            raise InputError(f"--output {path}: cannot write in {target.parent}: {reason}") from error
+            raise InputError(f"{option} {path}: cannot write in {target.parent}: {reason}") from error
         os.close(handle)
         scratch.unlink()
 
 
-def check_new(path: Path) -> None:
-    """Raise InputError if `path` is a file already; what is no regular file may be written to at any time."""
-    if path.is_file():
-        raise InputError(f"--output {path}: exists already (--overwrite replaces it)")
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write `text` to `path`, as `write_lines` does."""
-    write_lines(path, [text])
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write `lines` (each with its end) to `path`.
+def write_file(path: Path, text: str, option: str = "--output") -> None:
+    """Write `text` to `path`, which the user named by `option`.
 
     A regular file is replaced in one step, so that no reader ever sees half of it; a link stays and its
     target is replaced. Anything else (a pipe, a device, this process's own stdout) is written to as it is.
@@ -72,7 +64,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     try:
         _write(path, lines)
     except OSError as error:
-        raise WriteError(f"--output {path}: {error.strerror or error}") from error
+        raise WriteError(f"{option} {path}: {error.strerror or error}") from error
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

@@ -1,0 +1,176 @@
+"""The `simulate` command: replay the workload of one payload on its deployment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
+from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.parser import OneLineParser
+from aisimulate.config.json_text import read_json
+from aisimulate.core.console import say
+from aisimulate.core.errors import AISimulateError, InputError, TimingError
+from aisimulate.replay.execute import execute
+from aisimulate.replay.invariants.checker import InvariantChecker
+from aisimulate.replay.observe.telemetry import Telemetry
+from aisimulate.replay.observe.timeline import Timeline
+from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.replay_table import replay_text
+from aisimulate.spica.yaml_file import load_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from aisimulate.replay.observe.hub import Observer
+
+_PROG = "aisimulate simulate"
+_OUTPUTS = ("per_request", "telemetry", "timeline")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        say(f"{_PROG}: interrupted")
+        return INTERRUPTED
+    except (InputError, TimingError) as error:
+        return fail(_PROG, error, BAD_INPUT)
+    except (AISimulateError, OSError) as error:
+        return fail(_PROG, error, FAILED)
+    finally:
+        settle_stderr()
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog=_PROG, description="Replay the workload of a payload on its deployment.")
+    parser.add_argument(
+        "--payload", required=True, type=Path, metavar="FILE", help="spec and traffic, as JSON or YAML"
+    )
+    parser.add_argument(
+        "--format", choices=("table", "json"), default="table", help="what to print (default: %(default)s)"
+    )
+    parser.add_argument("--per-request", type=Path, metavar="FILE", help="write a JSON line for each request")
+    parser.add_argument(
+        "--telemetry", type=Path, metavar="FILE", help="write samples over time as JSON lines"
+    )
+    parser.add_argument(
+        "--telemetry-interval-ms", type=float, metavar="MS", help="time between samples (default: 1000)"
+    )
+    parser.add_argument(
+        "--timeline", type=Path, metavar="FILE", help="write a trace for the Perfetto UI (ui.perfetto.dev)"
+    )
+    parser.add_argument("--check", action="store_true", help="check the replay's invariants while it runs")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.telemetry_interval_ms is not None and arguments.telemetry is None:
+        raise InputError("--telemetry-interval-ms has no effect without --telemetry")
+    payload = load_payload(arguments.payload)
+    _check_outputs(arguments, payload)
+    samples: list[dict[str, Any]] = []
+    timeline = None if arguments.timeline is None else Timeline()
+    observers: list[Observer] = [] if timeline is None else [timeline]
+    if arguments.telemetry is not None:
+        interval_ms = arguments.telemetry_interval_ms
+        observers.append(Telemetry(1000.0 if interval_ms is None else interval_ms, samples.append))
+    if arguments.check:
+        observers.append(InvariantChecker())
+    wants_records = arguments.per_request is not None
+    report = execute(_recording(payload) if wants_records else payload, observers=observers)
+    records = report.get("per_request", [])
+    if wants_records and not _records(payload):
+        report.pop("per_request", None)
+    texts = {"per_request": _lines(records), "telemetry": _lines(samples), "timeline": _timeline(timeline)}
+    text = _json(report) + "\n" if arguments.format == "json" else replay_text(report)
+    return _deliver(arguments, texts, text)
+
+
+def load_payload(path: Path) -> Mapping[str, Any]:
+    """Read a payload: YAML when the file is named so, else JSON.
+
+    Raises:
+        InputError: one line that names the file and what is wrong with it.
+    """
+    name = f"payload {str(path)!r}"
+    try:
+        if path.suffix in (".yaml", ".yml"):
+            value = load_yaml(path)
+        else:
+            value = read_json(path.read_text("utf-8"), name)
+    except OSError as error:
+        raise InputError(f"could not read {name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8 text: byte {error.start}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"malformed YAML in {name}: {' '.join(str(error).split())}") from error
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name}: expected an object with spec and traffic")
+    return value
+
+
+def _check_outputs(arguments: argparse.Namespace, payload: Mapping[str, Any]) -> None:
+    """Refuse, before anything runs, a file that cannot be written or that is read or written twice."""
+    traffic = payload.get("traffic")
+    paths = traffic.get("trace_paths") if isinstance(traffic, Mapping) else None
+    traces = [Path(path) for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+    taken: dict[Path, str] = {}
+    for _, option, path in _outputs(arguments):
+        check_writable(path, [arguments.payload, *traces], option)
+        target = path.resolve()
+        if target in taken:
+            raise InputError(f"{option} {path}: is the file of {taken[target]} too")
+        taken[target] = option
+
+
+def _outputs(arguments: argparse.Namespace) -> Iterator[tuple[str, str, Path]]:
+    """List the files to write: what goes there, the option that named it, its path."""
+    for name in _OUTPUTS:
+        path = getattr(arguments, name)
+        if path is not None:
+            yield name, f"--{name.replace('_', '-')}", path
+
+
+def _records(payload: Mapping[str, Any]) -> object:
+    spec = payload.get("spec", payload)
+    return isinstance(spec, Mapping) and spec.get("record_per_request")
+
+
+def _recording(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Ask for the records of all requests, whatever the payload says."""
+    if "spec" not in payload:
+        return {**payload, "record_per_request": True}
+    spec = payload["spec"]
+    return {**payload, "spec": {**spec, "record_per_request": True}} if isinstance(spec, Mapping) else payload
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _lines(values: Iterable[object]) -> str:
+    return "".join(f"{_json(value)}\n" for value in values)
+
+
+def _timeline(timeline: Timeline | None) -> str:
+    return "" if timeline is None else _json(timeline.document())
+
+
+def _deliver(arguments: argparse.Namespace, texts: Mapping[str, str], text: str) -> int:
+    """Write the files, then stdout; neither waits for the others to succeed."""
+    problems = []
+    for name, option, path in _outputs(arguments):
+        try:
+            write_file(path, texts[name], option)
+        except WriteError as error:
+            problems.append(str(error))
+    code = show(_PROG, text, DONE)
+    return fail(_PROG, "; ".join(problems), FAILED) if problems else code

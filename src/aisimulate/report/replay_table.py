@@ -1,0 +1,70 @@
+"""The report of one replay on the terminal (spec 02 section 10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.report.numbers import share_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Report = dict[str, Any]
+
+_STATISTICS = ("mean", "min", "max", "p99", "p90", "p75", "std")
+_COLUMNS = ("Metric", "avg", "min", "max", "p99", "p90", "p75", "std")
+_METRICS = (
+    ("Time to first token (ms)", "ttft_ms"),
+    ("Time to second token (ms)", "ttst_ms"),
+    ("Inter-token latency (ms)", "itl_ms"),
+    ("Request latency (ms)", "e2e_latency_ms"),
+    ("Output per user (tokens/s)", "output_token_throughput_per_user"),
+)
+_TOTALS = (
+    ("Output throughput (tokens/s)", "output_throughput_tok_s"),
+    ("Request throughput (1/s)", "request_throughput_rps"),
+    ("Goodput (requests/s)", "goodput_request_throughput_rps"),
+    ("Goodput (tokens/s)", "goodput_output_throughput_tok_s"),
+    ("Completed requests", "completed_requests"),
+)
+_MISSING = "N/A"
+
+
+def replay_text(report: Mapping[str, Any]) -> str:
+    """Lay out the metrics of a replay, then how much was replayed and how much of it was cached."""
+    rows = [_COLUMNS, *_metric_rows(report), *_total_rows(report)]
+    return "\n".join([*_aligned(rows), "", *_remarks(report), ""])
+
+
+def _metric_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (title, *(f"{report[f'{statistic}_{key}']:,.2f}" for statistic in _STATISTICS))
+        for title, key in _METRICS
+    ]
+
+
+def _total_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    rest = (_MISSING,) * (len(_STATISTICS) - 1)
+    return [(title, f"{report[key]:,.2f}", *rest) for title, key in _TOTALS if key in report]
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+    ]
+    return [lines[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *lines[1:]]
+
+
+def _remarks(report: Mapping[str, Any]) -> list[str]:
+    rejected, unfinished = report["rejected_requests"], report["unfinished_requests"]
+    lines = [
+        f"{report['num_requests']:,} requests arrived, {rejected:,} rejected, {unfinished:,} unfinished",
+        f"{report['duration_ms'] / 1000:,.3f} s simulated in {report['wall_time_ms'] / 1000:,.3f} s, "
+        f"{report['gpu_hours']:,.4g} GPU hours",
+        f"prompt tokens found in the cache: {share_text(report['prefix_cache_reused_ratio'])} "
+        f"({share_text(report['first_admission_prefix_cache_reused_ratio'])} by first admissions)",
+    ]
+    for reason, count in report["rejection_reasons"].items():
+        lines.append(f"rejected: {count:,} because {reason}")
+    return [*lines, *(f"note: {note}" for note in report.get("notes", ()))]

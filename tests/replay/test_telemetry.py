@@ -1,0 +1,206 @@
+"""Telemetry and forward-pass metrics: as the reference has them, and the same with every pass an event."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aisimulate.core.errors import InputError
+from aisimulate.core.units import clock_ns
+from aisimulate.engine.watch import WatchedGroupWorker, WatchedRankWorker
+from aisimulate.replay.execute import execute
+from aisimulate.replay.observe.forward_passes import ForwardPassLog
+from aisimulate.replay.observe.telemetry import Telemetry
+from oracle.strategies import Scenario, scenarios, turnstile_scenarios
+
+from .case_files import payload_of
+from .observed import payload, simulated_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DATA = Path(__file__).parents[1] / "data/replay"
+RECORDED = {case["name"]: case for case in json.loads((DATA / "telemetry.json").read_text())}
+
+
+class Ticks(ForwardPassLog):
+    """Asks for the latest passes at every multiple of the interval that comes before the end."""
+
+    def __init__(self, interval_ms: float) -> None:
+        super().__init__()
+        self._interval_ms = interval_ms
+        self.ticks: list[tuple[float, list[dict[str, Any]]]] = []
+
+    def before(self, now_ns: int) -> None:
+        self._collect_until(now_ns - 1)
+        super().before(now_ns)
+
+    def finish(self, end_ns: int) -> None:
+        self._collect_until(end_ns - 1)
+
+    def _collect_until(self, last_ns: int) -> None:
+        while clock_ns(at_ms := (len(self.ticks) + 1) * self._interval_ms) <= last_ns:
+            self.ticks.append((at_ms, [asdict(item) for item in self.collect(clock_ns(at_ms))]))
+
+
+def observe(payload: dict[str, Any], interval_ms: float) -> tuple[dict[str, Any], list[dict], list]:
+    samples: list[dict[str, Any]] = []
+    ticks = Ticks(interval_ms)
+    report = execute(payload, observers=[Telemetry(interval_ms, samples.append), ticks])
+    return report, samples, ticks.ticks
+
+
+# Against the reference --------------------------------------------------------------------------------
+
+
+def recorded_payload(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    path = folder / "trace.jsonl"
+    rows = [
+        {"timestamp": at_ms, "input_length": isl, "output_length": osl, "hash_ids": ids}
+        for at_ms, isl, osl, ids in case["requests"]
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    traffic = {"source_type": "trace", "trace_paths": [str(path)]}
+    traffic["trace_block_size"] = case["engine"]["block_size"]
+    if case["concurrency"]:
+        traffic["replay_concurrency"] = case["concurrency"]
+    spec = payload([], workers=case["workers"], dp_size=case["dp_size"], **case["engine"])
+    spec["max_sim_time_ms"] = case["max_sim_time_ms"]
+    return {"spec": spec, "traffic": traffic}
+
+
+def compact(sample: dict[str, Any]) -> dict[str, Any]:
+    """A sample as the recordings have it; cache lookups are left out, the reference reports none for vLLM."""
+    names = ("active_blocks", "inactive_blocks", "running_requests", "waiting_requests")
+    return {
+        "kind": sample["kind"],
+        "at_ms": sample["sampled_at_ms"],
+        "from_ms": sample["interval_start_ms"],
+        "traffic": {key: value for key, value in sample["traffic"].items() if value},
+        "preemptions": sample["decode_interval_metrics"]["preemptions"],
+        "gauges": [[rank[name] for name in names] for rank in sample["decode_scheduler_metrics"]],
+    }
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_samples_are_those_of_the_reference(name: str, tmp_path: Path) -> None:
+    case = RECORDED[name]
+    _, samples, _ = observe(recorded_payload(case, tmp_path), case["interval_ms"])
+    assert len(samples) == len(case["samples"])
+    for got, want in zip(map(compact, samples), case["samples"], strict=True):
+        for key in ("traffic", "at_ms", "from_ms"):
+            assert got.pop(key) == pytest.approx(want[key])
+        assert got == {key: want[key] for key in got}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_forward_passes_are_those_of_the_reference(name: str, tmp_path: Path) -> None:
+    case = RECORDED[name]
+    _, _, ticks = observe(recorded_payload(case, tmp_path), case["interval_ms"])
+    assert len(ticks) > 2
+    # A scaling policy is also asked between the last event and a cap; we only look.
+    for (at_ms, got), (tick_ms, want) in zip(ticks, case["passes"], strict=False):
+        assert at_ms == pytest.approx(tick_ms)
+        assert len(got) == len(want)
+        for item, expected in zip(got, want, strict=True):
+            assert {key: value for key, value in item.items() if value} == pytest.approx(expected)
+
+
+def test_a_capped_replay_ends_with_the_rest_of_an_interval(tmp_path: Path) -> None:
+    _, samples, _ = observe(payload_of("c57-max-sim-boundary", tmp_path), 4.0)
+    assert [(s["kind"], s["interval_start_ms"], s["sampled_at_ms"]) for s in samples] == [
+        ("baseline", 0.0, 0.0),
+        ("periodic", 0.0, 4.0),
+        ("periodic", 4.0, 8.0),
+        ("periodic", 8.0, 12.0),
+        ("final", 12.0, 15.0),
+    ]
+    assert samples[3]["decode_scheduler_metrics"] == [
+        {
+            "worker_id": 0,
+            "dp_rank": 0,
+            "active_blocks": 2,
+            "inactive_blocks": 0,
+            "total_blocks": 64,
+            "active_cache_usage": 0.03125,
+            "physical_cache_usage": 0.03125,
+            "running_requests": 1,
+            "waiting_requests": 0,
+        }
+    ]
+
+
+# By itself --------------------------------------------------------------------------------------------
+
+
+def pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers end after every pass, so that nothing has to be computed inside a run."""
+
+    def cut_short(start: Callable) -> Callable:
+        def start_one(worker: Any, now_ns: int) -> bool:
+            started = start(worker, now_ns)
+            if started:
+                worker.cut(now_ns + 1)
+            return started
+
+        return start_one
+
+    for kind in (WatchedRankWorker, WatchedGroupWorker):
+        monkeypatch.setattr(kind, "start", cut_short(kind.start))
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(st.one_of(scenarios(), turnstile_scenarios()), st.sampled_from([0.7, 2.5, 4.0, 20.0]))
+def test_runs_are_sampled_like_single_passes(scenario: Scenario, interval_ms: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asked = scenario.materialise(Path(folder))
+        in_runs = observe(asked, interval_ms)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            pass_by_pass(monkeypatch)
+            in_passes = observe(asked, interval_ms)
+        assert simulated_part(in_runs[0]) == simulated_part(execute(asked))
+        assert in_runs[1:] == in_passes[1:]
+
+
+def test_counters_add_up_to_the_report(tmp_path: Path) -> None:
+    report, samples, _ = observe(payload_of("c54-preemption", tmp_path), 7.0)
+    traffic = [sample["traffic"] for sample in samples]
+    assert sum(item["arriving_requests"] for item in traffic) == report["num_requests"]
+    assert sum(item["completed_requests"] for item in traffic) == report["completed_requests"]
+    tokens = sum(item["avg_osl"] * item["completed_requests"] for item in traffic)
+    assert tokens == pytest.approx(report["total_output_tokens"])
+    readmissions = sum(record["readmission_count"] for record in report["per_request"])
+    assert readmissions == 1
+    assert sum(sample["decode_interval_metrics"]["preemptions"] for sample in samples) == readmissions
+    lookups = [
+        entry["reused_input_tokens"] for row in report["per_request"] for entry in row["admission_history"]
+    ]
+    hits = sum(sample["decode_interval_metrics"]["cache_hit_tokens"] for sample in samples)
+    assert hits == sum(lookups) > 0
+
+
+def test_nothing_is_sampled_beyond_the_end() -> None:
+    _, samples, _ = observe(payload([(0.0, 8, 3)]), 1000.0)
+    assert [(sample["kind"], sample["sampled_at_ms"]) for sample in samples] == [
+        ("baseline", 0.0),
+        ("final", 20.0),
+    ]
+
+
+def test_an_idle_rank_reports_itself_each_second() -> None:
+    _, _, ticks = observe(payload([(0.0, 8, 3), (2500.0, 8, 1)]), 250.0)
+    silent = [at_ms for at_ms, items in ticks if items and not items[0]["wall_time"]]
+    assert silent == [1250.0, 2250.0]  # a second and two after the pass that ended at 20 ms
+
+
+@pytest.mark.parametrize("interval_ms", [0.0, -1.0, float("nan"), float("inf"), 1e-4])
+def test_an_impossible_interval_is_refused(interval_ms: float) -> None:
+    with pytest.raises(InputError, match="telemetry interval"):
+        Telemetry(interval_ms, print)
