@@ -84,10 +84,9 @@ def _run(arguments: argparse.Namespace) -> int:
         observers.append(Telemetry(1000.0 if interval_ms is None else interval_ms, samples.append))
     if arguments.check:
         observers.append(InvariantChecker())
-    wants_records = arguments.per_request is not None
-    report = execute(_recording(payload) if wants_records else payload, observers=observers)
+    report = execute(_recording(payload, arguments), observers=observers)
     records = report.get("per_request", [])
-    if wants_records and not _records(payload):
+    if _records(payload) is False:
         report.pop("per_request", None)
     texts = {"per_request": _lines(records), "telemetry": _lines(samples), "timeline": _timeline(timeline)}
     text = _json(report) + "\n" if arguments.format == "json" else replay_text(report)
@@ -140,16 +139,20 @@ def _outputs(arguments: argparse.Namespace) -> Iterator[tuple[str, str, Path]]:
 
 
 def _records(payload: Mapping[str, Any]) -> object:
+    """Whether the payload wants records in the report, as authored."""
     spec = payload.get("spec", payload)
-    return isinstance(spec, Mapping) and spec.get("record_per_request")
+    return spec.get("record_per_request", True) if isinstance(spec, Mapping) else None
 
 
-def _recording(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ask for the records of all requests, whatever the payload says."""
-    if "spec" not in payload:
-        return {**payload, "record_per_request": True}
-    spec = payload["spec"]
-    return {**payload, "spec": {**spec, "record_per_request": True}} if isinstance(spec, Mapping) else payload
+def _recording(payload: Mapping[str, Any], arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """Ask for the records that go anywhere; anything but true or false is left for the checks to refuse."""
+    if not isinstance(_records(payload), bool):
+        return payload
+    shown = arguments.format == "json" and _records(payload)
+    setting = {"record_per_request": bool(shown or arguments.per_request)}
+    if "spec" in payload:
+        return {**payload, "spec": {**payload["spec"], **setting}}
+    return {**payload, **setting}
 
 
 def _json(value: object) -> str:

@@ -26,6 +26,7 @@ _TOTALS = (
     ("Goodput (requests/s)", "goodput_request_throughput_rps"),
     ("Goodput (tokens/s)", "goodput_output_throughput_tok_s"),
     ("Completed requests", "completed_requests"),
+    ("Good requests", "goodput_completed_requests"),
 )
 _MISSING = "N/A"
 
@@ -45,7 +46,11 @@ def _metric_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _total_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rest = (_MISSING,) * (len(_STATISTICS) - 1)
-    return [(title, f"{report[key]:,.2f}", *rest) for title, key in _TOTALS if key in report]
+    return [(title, _number(report[key]), *rest) for title, key in _TOTALS if key in report]
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
