@@ -58,6 +58,12 @@ def test_numbers_are_in_order() -> None:
     assert [rule.number for rule in Invariant] == [f"I{n}" for n in range(1, len(Invariant) + 1)]
 
 
+def test_they_are_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs/observing.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| I")]
+    assert rows == [[rule.number, rule.meaning] for rule in Invariant]
+
+
 # Each of them can fail ---------------------------------------------------------------------------------
 
 

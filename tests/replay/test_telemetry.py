@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from aisimulate.core.units import clock_ns
 from aisimulate.engine.watch import WatchedGroupWorker, WatchedRankWorker
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.forward_passes import ForwardPassLog
+from aisimulate.replay.observe.sinks import JsonLines
 from aisimulate.replay.observe.telemetry import Telemetry
 from oracle.strategies import Scenario, scenarios, turnstile_scenarios
 
@@ -184,6 +186,13 @@ def test_counters_add_up_to_the_report(tmp_path: Path) -> None:
     ]
     hits = sum(sample["decode_interval_metrics"]["cache_hit_tokens"] for sample in samples)
     assert hits == sum(lookups) > 0
+
+
+def test_samples_can_be_written_as_they_come() -> None:
+    asked, samples, stream = payload([(0.0, 8, 3)]), [], io.StringIO()
+    execute(asked, observers=[Telemetry(6.0, samples.append), Telemetry(6.0, JsonLines(stream))])
+    assert [json.loads(line) for line in stream.getvalue().splitlines()] == samples
+    assert len(samples) == 5
 
 
 def test_nothing_is_sampled_beyond_the_end() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.checker import InvariantChecker
+from aisimulate.replay.observe.sinks import json_line
 from aisimulate.replay.observe.telemetry import Telemetry
 from aisimulate.replay.observe.timeline import Timeline
 from aisimulate.report.files import WriteError, check_writable, write_file
@@ -89,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if _records(payload) is False:
         report.pop("per_request", None)
     texts = {"per_request": _lines(records), "telemetry": _lines(samples), "timeline": _timeline(timeline)}
-    text = _json(report) + "\n" if arguments.format == "json" else replay_text(report)
+    text = json_line(report) if arguments.format == "json" else replay_text(report)
     return _deliver(arguments, texts, text)
 
 
@@ -155,16 +155,12 @@ def _recording(payload: Mapping[str, Any], arguments: argparse.Namespace) -> Map
     return {**payload, **setting}
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
 def _lines(values: Iterable[object]) -> str:
-    return "".join(f"{_json(value)}\n" for value in values)
+    return "".join(map(json_line, values))
 
 
 def _timeline(timeline: Timeline | None) -> str:
-    return "" if timeline is None else _json(timeline.document())
+    return "" if timeline is None else json_line(timeline.document())
 
 
 def _deliver(arguments: argparse.Namespace, texts: Mapping[str, str], text: str) -> int:
