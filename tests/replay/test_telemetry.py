@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.units import clock_ns
-from aisimulate.engine.watch import WatchedGroupWorker, WatchedRankWorker
+from aisimulate.engine.watch import WatchedWorker
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.forward_passes import ForwardPassLog
 from aisimulate.replay.observe.sinks import JsonLines
@@ -154,8 +154,7 @@ def pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return start_one
 
-    for kind in (WatchedRankWorker, WatchedGroupWorker):
-        monkeypatch.setattr(kind, "start", cut_short(kind.start))
+    monkeypatch.setattr(WatchedWorker, "start", cut_short(WatchedWorker.start))
 
 
 @settings(max_examples=150, suppress_health_check=list(HealthCheck))

@@ -158,6 +158,25 @@ class GroupWorker:
             durations_ns = array("q", self._durations[: self._passes])
             self.gap_log.series.append((durations_ns, weight, self.passes))
 
+    @property
+    def ranks(self) -> list[RankScheduler]:
+        """All ranks, by index."""
+        return self._ranks
+
+    @property
+    def start_ns(self) -> int:
+        """When the passes in flight, or the last ones, began."""
+        return self._start_ns
+
+    @property
+    def planned_passes(self) -> int:
+        """How many passes are in flight, or just ended."""
+        return self._passes
+
+    def pass_ns(self, number: int) -> int:
+        """Duration of one of the passes in flight or just ended, counted from 1; it has been priced."""
+        return self._durations[number - 1]
+
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
         return self.passes_by(limit_ns)[1]

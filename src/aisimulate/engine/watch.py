@@ -1,35 +1,26 @@
-"""Workers that tell a watcher when passes begin and end: what observed replays are made of.
+"""A worker under observation: tells a watcher when requests are queued and when passes begin and end.
 
-They plan and time exactly as the workers they descend from; without a watcher nothing of this exists.
+It wraps any worker and changes nothing about it; a replay without a watcher has none of these.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.pass_view import PassReader, RankPass
-from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
-    from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.params import RankParams
+    from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
-class WatchedWorker(Protocol):
-    """A worker as a watcher sees it: `index` in the fleet, its ranks, and the passes in flight.
+class Watchable(Protocol):
+    """What a worker shows of itself, beyond what runs it."""
 
-    `doing` is what the ranks with work do in them; they began at `start_ns`, are `planned_passes` many
-    (fewer once an arrival cut them short) and, when `exact`, end at `end_ns`.
-    """
-
-    index: int
     busy: bool
     exact: bool
     end_ns: int
-    doing: list[RankPass]
 
     @property
     def ranks(self) -> list[RankScheduler]: ...  # noqa: D102
@@ -37,8 +28,22 @@ class WatchedWorker(Protocol):
     def start_ns(self) -> int: ...  # noqa: D102
     @property
     def planned_passes(self) -> int: ...  # noqa: D102
+    @property
+    def has_work(self) -> bool: ...  # noqa: D102
+    @property
+    def passes(self) -> int: ...  # noqa: D102
+    @property
+    def plans(self) -> int: ...  # noqa: D102
+    def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
+    def advance(self, now_ns: int, until_ns: int) -> int: ...  # noqa: D102
+    def start(self, now_ns: int) -> bool: ...  # noqa: D102
+    def settle(self) -> None: ...  # noqa: D102
+    def cut(self, at_ns: int) -> None: ...  # noqa: D102
+    def finish(self) -> list[Sequence]: ...  # noqa: D102
     def passes_by(self, limit_ns: int) -> tuple[int, int]: ...  # noqa: D102
     def pass_ns(self, number: int) -> int: ...  # noqa: D102
+    def last_boundary_ns(self, limit_ns: int) -> int: ...  # noqa: D102
+    def close(self) -> GapLog: ...  # noqa: D102
 
 
 class Watcher(Protocol):
@@ -54,113 +59,111 @@ class Watcher(Protocol):
         """Take note that the passes in flight ended, and with them these requests."""
 
 
-class WatchedRankWorker(RankWorker):
-    """A `RankWorker` with a watcher."""
+class WatchedWorker:
+    """Worker number `index` of the fleet and its watcher.
 
-    __slots__ = ("_queue", "_readers", "_watcher", "doing", "index")
+    `doing` is what the ranks with work do in the passes in flight. These began at `start_ns`, are
+    `planned_passes` many (fewer once an arrival cut them short) and, when `exact`, end at `end_ns`.
+    """
 
-    def __init__(self, params: RankParams, timer: PassTimer, index: int, watcher: Watcher) -> None:
-        super().__init__(params, timer)
+    __slots__ = ("_inner", "_readers", "_watcher", "busy", "doing", "end_ns", "exact", "index")
+
+    def __init__(self, worker: Watchable, index: int, watcher: Watcher) -> None:
         self.index = index
         self.doing: list[RankPass] = []
+        self._inner = worker
         self._watcher = watcher
-        self._readers = [PassReader(self._rank, 0)]
-        self._queue = self.submit
-        self.submit = self._submit_watched
+        self._readers = [PassReader(rank, number) for number, rank in enumerate(worker.ranks)]
+        self.busy, self.exact, self.end_ns = worker.busy, worker.exact, worker.end_ns
 
-    def _submit_watched(self, sequence: Sequence) -> None:
-        self._queue(sequence)
-        self._watcher.submitted(self, sequence)
+    def _look(self) -> None:
+        worker = self._inner
+        self.busy, self.exact, self.end_ns = worker.busy, worker.exact, worker.end_ns
 
-    @property
-    def ranks(self) -> list[RankScheduler]:
-        """Its only rank."""
-        return [self._rank]
-
-    @property
-    def start_ns(self) -> int:
-        """When the passes in flight began."""
-        return self._start_ns
-
-    @property
-    def planned_passes(self) -> int:
-        """How many passes are in flight."""
-        return self._passes
-
-    def pass_ns(self, number: int) -> int:
-        """Duration of one of the passes in flight or just ended, counted from 1."""
-        rank = self._rank
-        if rank.run_batch:
-            return self._timer.decode_ns(rank.run_batch, rank.run_context + (number - 1) * rank.run_batch)
-        return rank.pass_ns
-
-    def start(self, now_ns: int) -> bool:
-        """Begin passes and tell the watcher."""
-        self._readers[0].mark()
-        if not super().start(now_ns):
-            return False
-        self.doing = [self._readers[0].read(now_ns)]
-        self._watcher.started(self)
-        return True
-
-    def finish(self) -> list[Sequence]:
-        """End passes and tell the watcher."""
-        terminal = super().finish()
-        self._watcher.ended(self, terminal)
-        return terminal
-
-
-class WatchedGroupWorker(GroupWorker):
-    """A `GroupWorker` with a watcher."""
-
-    __slots__ = ("_readers", "_watcher", "doing", "index")
-
-    def __init__(
-        self, params: RankParams, timer: PassTimer, dp_size: int, index: int, watcher: Watcher
-    ) -> None:
-        super().__init__(params, timer, dp_size)
-        self.index = index
-        self.doing: list[RankPass] = []
-        self._watcher = watcher
-        self._readers = [PassReader(rank, number) for number, rank in enumerate(self._ranks)]
+    # What is watched ----------------------------------------------------------------------------------
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence and tell the watcher."""
-        super().submit(sequence)
+        self._inner.submit(sequence)
         self._watcher.submitted(self, sequence)
 
-    @property
-    def ranks(self) -> list[RankScheduler]:
-        """All ranks, by index."""
-        return self._ranks
-
-    @property
-    def start_ns(self) -> int:
-        """When the passes in flight began."""
-        return self._start_ns
-
-    @property
-    def planned_passes(self) -> int:
-        """How many passes are in flight."""
-        return self._passes
-
-    def pass_ns(self, number: int) -> int:
-        """Duration of one of the passes in flight or just ended, counted from 1; it has been priced."""
-        return self._durations[number - 1]
-
     def start(self, now_ns: int) -> bool:
-        """Begin passes and tell the watcher."""
+        """Begin passes and tell the watcher; return whether there was work."""
         readers = [reader for reader in self._readers if reader.rank.has_work]
         for reader in readers:
             reader.mark()
-        if not super().start(now_ns):
-            return False
-        self.doing = [reader.read(now_ns) for reader in readers]
-        self._watcher.started(self)
-        return True
+        started = self._inner.start(now_ns)
+        self._look()
+        if started:
+            self.doing = [reader.read(now_ns) for reader in readers]
+            self._watcher.started(self)
+        return started
+
+    def settle(self) -> None:
+        """Price the passes in flight exactly."""
+        self._inner.settle()
+        self._look()
+
+    def cut(self, at_ns: int) -> None:
+        """End the run in flight at its first pass boundary at or after `at_ns`."""
+        self._inner.cut(at_ns)
+        self._look()
 
     def finish(self) -> list[Sequence]:
-        """End passes and tell the watcher."""
-        terminal = super().finish()
+        """End passes and tell the watcher; return the sequences that became terminal, in order."""
+        terminal = self._inner.finish()
+        self._look()
         self._watcher.ended(self, terminal)
         return terminal
+
+    # What is not ----------------------------------------------------------------------------------------
+
+    @property
+    def ranks(self) -> list[RankScheduler]:
+        """The schedulers of all ranks."""
+        return self._inner.ranks
+
+    @property
+    def start_ns(self) -> int:
+        """When the passes in flight, or the last ones, began."""
+        return self._inner.start_ns
+
+    @property
+    def planned_passes(self) -> int:
+        """How many passes are in flight, or just ended."""
+        return self._inner.planned_passes
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start."""
+        return self._inner.has_work
+
+    @property
+    def passes(self) -> int:
+        """Passes simulated so far."""
+        return self._inner.passes
+
+    @property
+    def plans(self) -> int:
+        """Passes or runs planned so far."""
+        return self._inner.plans
+
+    def advance(self, now_ns: int, until_ns: int) -> int:
+        """Run ahead, unwatched. Nobody who watches does that."""
+        raise NotImplementedError("a watched worker keeps to the clock")
+
+    def passes_by(self, limit_ns: int) -> tuple[int, int]:
+        """Count the passes in flight that end by `limit_ns`; give the end of the last of them."""
+        return self._inner.passes_by(limit_ns)
+
+    def pass_ns(self, number: int) -> int:
+        """Duration of one of the passes in flight or just ended, counted from 1."""
+        return self._inner.pass_ns(number)
+
+    def last_boundary_ns(self, limit_ns: int) -> int:
+        """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
+        return self._inner.last_boundary_ns(limit_ns)
+
+    def close(self) -> GapLog:
+        """Return the finished gap log."""
+        return self._inner.close()

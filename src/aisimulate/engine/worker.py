@@ -176,6 +176,28 @@ class RankWorker:
             self.gap_log.passes += (rank.pass_ns, rank.gap_weight, rank.decoders.passes)
         return rank.commit(passes, first_end_ns, self.end_ns)
 
+    @property
+    def ranks(self) -> list[RankScheduler]:
+        """Its only rank."""
+        return [self._rank]
+
+    @property
+    def start_ns(self) -> int:
+        """When the passes in flight, or the last ones, began."""
+        return self._start_ns
+
+    @property
+    def planned_passes(self) -> int:
+        """How many passes are in flight, or just ended."""
+        return self._passes
+
+    def pass_ns(self, number: int) -> int:
+        """Duration of one of the passes in flight or just ended, counted from 1."""
+        rank = self._rank
+        if rank.run_batch:
+            return self._timer.decode_ns(rank.run_batch, rank.run_context + (number - 1) * rank.run_batch)
+        return rank.pass_ns
+
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
         return self.passes_by(limit_ns)[1]

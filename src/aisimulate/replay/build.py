@@ -19,7 +19,7 @@ from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.fleet import Fleet
-from aisimulate.replay.observe.fleet import ObservedFleet, watched_workers
+from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
@@ -77,8 +77,8 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     timer = timing.timer(
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
     )
-    shape = (params, timer, role.dp_size, replicas)
-    workers = build_workers(*shape) if hub is None else watched_workers(*shape, hub)
+    plain = build_workers(params, timer, role.dp_size, replicas)
+    workers = [*plain] if hub is None else watch_workers(plain, hub)
     driver = SessionDriver(workload, rank.block_size)
     placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
@@ -111,7 +111,9 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
-def build_workers(params: RankParams, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
+def build_workers(
+    params: RankParams, timer: PassTimer, dp_size: int, replicas: int
+) -> list[RankWorker] | list[GroupWorker]:
     """Make equal workers of `dp_size` ranks each."""
     if dp_size == 1:
         return [RankWorker(params, timer) for _ in range(replicas)]

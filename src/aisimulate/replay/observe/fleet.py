@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.watch import WatchedGroupWorker, WatchedRankWorker
+from aisimulate.engine.watch import WatchedWorker
 from aisimulate.replay.fleet import Fleet
 
 if TYPE_CHECKING:
-    from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.params import RankParams
+    from collections.abc import Sequence
+
+    from aisimulate.engine.watch import Watchable
     from aisimulate.replay.fleet import Worker
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.router.round_robin import RoundRobin
     from aisimulate.workload.driver import SessionDriver
-
-Watched = list[WatchedRankWorker] | list[WatchedGroupWorker]
 
 
 class ObservedFleet(Fleet):
@@ -46,14 +45,8 @@ class ObservedFleet(Fleet):
         super()._settle_instant(now_ns)
 
 
-def watched_workers(
-    params: RankParams, timer: PassTimer, dp_size: int, replicas: int, hub: Hub
-) -> list[Worker]:
-    """Make equal workers of `dp_size` ranks each, known to the hub."""
-    workers: Watched
-    if dp_size == 1:
-        workers = [WatchedRankWorker(params, timer, index, hub) for index in range(replicas)]
-    else:
-        workers = [WatchedGroupWorker(params, timer, dp_size, index, hub) for index in range(replicas)]
-    hub.begin([*workers])
-    return [*workers]
+def watch_workers(workers: Sequence[Watchable], hub: Hub) -> list[Worker]:
+    """Put the workers of a fleet under the eyes of a hub."""
+    watched = [WatchedWorker(worker, index, hub) for index, worker in enumerate(workers)]
+    hub.begin(watched)
+    return [*watched]
