@@ -29,7 +29,7 @@ class LifecycleLog:
 class WorkerPool:
     """Workers 0 .. `workers` - 1 serve from the start; those that are added take `startup_ns` to get ready.
 
-    `active` workers take new requests, `starting` ones (id -> instant at which they are ready) do not yet, and
+    `active` workers take new requests, `starting` ones (id -> instant at which they get ready) not yet, and
     `draining` ones no more. Every change is written to `log` under the name of the pool.
     """
 
