@@ -15,6 +15,7 @@ from aisimulate.engine.middle_chunks import compute_middle_chunks
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.params import RankParams
+    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
