@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aisimulate.core.errors import InputError
+from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.watch import WatchedWorker
 from aisimulate.replay.execute import execute
@@ -212,3 +212,16 @@ def test_an_idle_rank_reports_itself_each_second() -> None:
 def test_an_impossible_interval_is_refused(interval_ms: float) -> None:
     with pytest.raises(InputError, match="telemetry interval"):
         Telemetry(interval_ms, print)
+
+
+@pytest.mark.parametrize(
+    ("name", "blinded"),
+    [
+        ("build.watch_workers", lambda workers, hub: workers),
+        ("build.build_workers", lambda *_: [object()]),
+    ],
+)
+def test_what_cannot_be_watched_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, blinded: Any) -> None:
+    monkeypatch.setattr(f"aisimulate.replay.{name}", blinded)
+    with pytest.raises(UnsupportedError, match="cannot be watched yet"):
+        execute(payload([(0.0, 8, 3)]), observers=[Ticks(1.0)])

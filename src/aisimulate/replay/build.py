@@ -77,8 +77,9 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     timer = timing.timer(
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
     )
-    plain = build_workers(params, timer, role.dp_size, replicas)
-    workers = [*plain] if hub is None else watch_workers(plain, hub)
+    workers = build_workers(params, timer, role.dp_size, replicas)
+    if hub is not None:
+        workers = watch_workers(workers, hub)
     driver = SessionDriver(workload, rank.block_size)
     placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
@@ -111,9 +112,7 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
-def build_workers(
-    params: RankParams, timer: PassTimer, dp_size: int, replicas: int
-) -> list[RankWorker] | list[GroupWorker]:
+def build_workers(params: RankParams, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
     """Make equal workers of `dp_size` ranks each."""
     if dp_size == 1:
         return [RankWorker(params, timer) for _ in range(replicas)]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.payload import parse_payload
-from aisimulate.core.errors import ReplayError
+from aisimulate.core.errors import ReplayError, UnsupportedError
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
@@ -43,7 +43,10 @@ def execute(payload: str | Mapping[str, Any], *, observers: Sequence[Observer] =
 
 def _execute(payload: str | Mapping[str, Any], observers: Sequence[Observer]) -> dict[str, Any]:
     started = time.perf_counter_ns()
-    replay = build_replay(parse_payload(payload), Hub(observers) if observers else None)
+    hub = Hub(observers) if observers else None
+    replay = build_replay(parse_payload(payload), hub)
+    if hub is not None and not hub.has_begun:
+        raise UnsupportedError("a replay of this kind cannot be watched yet")
     outcome = _run(replay, started)
     report = build_report(outcome, record_per_request=replay.record_per_request)
     for observer in observers:

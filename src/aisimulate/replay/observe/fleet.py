@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import UnsupportedError
+from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.watch import WatchedWorker
+from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.fleet import Fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aisimulate.engine.watch import Watchable
     from aisimulate.replay.fleet import Worker
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.router.round_robin import RoundRobin
@@ -45,8 +45,14 @@ class ObservedFleet(Fleet):
         super()._settle_instant(now_ns)
 
 
-def watch_workers(workers: Sequence[Watchable], hub: Hub) -> list[Worker]:
-    """Put the workers of a fleet under the eyes of a hub."""
-    watched = [WatchedWorker(worker, index, hub) for index, worker in enumerate(workers)]
+def watch_workers(workers: list[Worker], hub: Hub) -> list[Worker]:
+    """Put the workers of a fleet under the eyes of a hub.
+
+    Raises UnsupportedError for workers that nobody knows how to look into.
+    """
+    known = [worker for worker in workers if isinstance(worker, RankWorker | GroupWorker)]
+    if len(known) < len(workers):
+        raise UnsupportedError("a replay with these workers cannot be watched yet")
+    watched = [WatchedWorker(worker, index, hub) for index, worker in enumerate(known)]
     hub.begin(watched)
     return [*watched]

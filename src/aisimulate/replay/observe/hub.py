@@ -42,22 +42,22 @@ class Observer:
 
 
 class Hub:
-    """The watcher of all workers: knows the time and passes everything on."""
+    """The watcher of all workers, which passes everything on. `has_begun`: there are workers to watch."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = list(observers)
-        self.now_ns = 0
+        self.has_begun = False
 
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Introduce the workers."""
+        self.has_begun = True
         for observer in self._observers:
             observer.begin(workers)
 
     def before(self, now_ns: int) -> None:
-        """Move the clock."""
+        """Pass on that the clock moves."""
         for observer in self._observers:
             observer.before(now_ns)
-        self.now_ns = now_ns
 
     def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
         """Pass on that a request was queued."""
