@@ -54,7 +54,7 @@ def _nodes(root: Node) -> Iterator[Node]:
 def _evictable(pool: RunPool) -> Iterator[Node | Sequence]:
     """List the entries of the eviction order that are not void: of each, the first `stale` ones are."""
     void: dict[Node | Sequence, int] = {}
-    for entry in pool.eviction_order:
+    for entry in pool._order:
         skipped = void.get(entry, 0)
         if skipped < entry.stale:
             void[entry] = skipped + 1

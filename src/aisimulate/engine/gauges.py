@@ -26,7 +26,8 @@ def read_gauges(rank: RankScheduler, run_passes: int = 0) -> Gauges:
     pool, total = rank.pool, rank.params.num_gpu_blocks
     free, inactive = pool.free, pool.inactive
     if run_passes:
-        free -= rank.run_growth(run_passes)
+        # What the first pass takes was taken when it began.
+        free -= rank.decoders.demand(run_passes) - rank._opening
         if free < 0:
             free, inactive = 0, inactive + free
     running = rank.decoders.count + len(rank.joining) + (rank.partial is not None)

@@ -7,7 +7,7 @@ wait for it (spec 01 section 2.5). A run of the group lasts while every busy ran
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -158,36 +158,13 @@ class GroupWorker:
             durations_ns = array("q", self._durations[: self._passes])
             self.gap_log.series.append((durations_ns, weight, self.passes))
 
-    @property
-    def ranks(self) -> list[RankScheduler]:
-        """All ranks, by index."""
-        return self._ranks
-
-    @property
-    def start_ns(self) -> int:
-        """When the passes in flight, or the last ones, began."""
-        return self._start_ns
-
-    @property
-    def planned_passes(self) -> int:
-        """How many passes are in flight, or just ended."""
-        return self._passes
-
-    def pass_ns(self, number: int) -> int:
-        """Duration of one of the passes in flight or just ended, counted from 1; it has been priced."""
-        return self._durations[number - 1]
-
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
-        return self.passes_by(limit_ns)[1]
-
-    def passes_by(self, limit_ns: int) -> tuple[int, int]:
-        """Count the passes in flight that end by `limit_ns`; give the end of the last of them."""
         elapsed = limit_ns - self._start_ns
         while len(self._durations) < self._passes and self._totals[-1] <= elapsed:
             self._price_more()
-        passes = bisect_right(self._totals, elapsed, 0, min(self._passes, len(self._totals)))
-        return passes, self._start_ns + (self._totals[passes - 1] if passes else 0)
+        done = [total for total in self._totals[: self._passes] if total <= elapsed]
+        return self._start_ns + (done[-1] if done else 0)
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""

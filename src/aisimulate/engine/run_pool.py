@@ -11,12 +11,8 @@ Rules: spec 01 section 4, spec 09 section 2.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from aisimulate.engine.sequence import Sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _COMPACT_SLACK = 1024
 
@@ -71,11 +67,6 @@ class RunPool:
         self.miss: Match = (0, 0, self.root, 0)  # what a lookup finds when nothing is cached
         self._order: deque[Node | Sequence] = deque()
         self._compact_above = _COMPACT_SLACK  # entries in the eviction order, void ones included
-
-    @property
-    def eviction_order(self) -> Iterable[Node | Sequence]:
-        """Cached runs, the next to be evicted first; some entries are void."""
-        return self._order
 
     # Lookup and pinning -----------------------------------------------------------------------------
 

@@ -306,10 +306,6 @@ class RankScheduler:
             self.pool.extend(sequence, block, block + 1)
             sequence.tail_start = block + 1
 
-    def run_growth(self, passes: int) -> int:
-        """Blocks that the first `passes` passes of the run in flight take beyond those taken by now."""
-        return self.decoders.demand(passes) - self._opening
-
     # Price ----------------------------------------------------------------------------------------------
 
     def _plain_run(self) -> int:

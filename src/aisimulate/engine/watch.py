@@ -11,23 +11,18 @@ from aisimulate.engine.pass_view import PassReader, RankPass
 
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
+    from aisimulate.engine.in_flight import InFlight
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
-class Watchable(Protocol):
-    """What a worker shows of itself, beyond what runs it."""
+class Worker(Protocol):
+    """What a worker can do, as the event loop knows it."""
 
     busy: bool
     exact: bool
     end_ns: int
 
-    @property
-    def ranks(self) -> list[RankScheduler]: ...  # noqa: D102
-    @property
-    def start_ns(self) -> int: ...  # noqa: D102
-    @property
-    def planned_passes(self) -> int: ...  # noqa: D102
     @property
     def has_work(self) -> bool: ...  # noqa: D102
     @property
@@ -35,13 +30,10 @@ class Watchable(Protocol):
     @property
     def plans(self) -> int: ...  # noqa: D102
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
-    def advance(self, now_ns: int, until_ns: int) -> int: ...  # noqa: D102
     def start(self, now_ns: int) -> bool: ...  # noqa: D102
     def settle(self) -> None: ...  # noqa: D102
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
     def finish(self) -> list[Sequence]: ...  # noqa: D102
-    def passes_by(self, limit_ns: int) -> tuple[int, int]: ...  # noqa: D102
-    def pass_ns(self, number: int) -> int: ...  # noqa: D102
     def last_boundary_ns(self, limit_ns: int) -> int: ...  # noqa: D102
     def close(self) -> GapLog: ...  # noqa: D102
 
@@ -66,14 +58,15 @@ class WatchedWorker:
     `planned_passes` many (fewer once an arrival cut them short) and, when `exact`, end at `end_ns`.
     """
 
-    __slots__ = ("_inner", "_readers", "_watcher", "busy", "doing", "end_ns", "exact", "index")
+    __slots__ = ("_flight", "_inner", "_readers", "_watcher", "busy", "doing", "end_ns", "exact", "index")
 
-    def __init__(self, worker: Watchable, index: int, watcher: Watcher) -> None:
+    def __init__(self, worker: Worker, flight: InFlight, index: int, watcher: Watcher) -> None:
         self.index = index
         self.doing: list[RankPass] = []
         self._inner = worker
+        self._flight = flight
         self._watcher = watcher
-        self._readers = [PassReader(rank, number) for number, rank in enumerate(worker.ranks)]
+        self._readers = [PassReader(rank, number) for number, rank in enumerate(flight.ranks)]
         self.busy, self.exact, self.end_ns = worker.busy, worker.exact, worker.end_ns
 
     def _look(self) -> None:
@@ -121,17 +114,17 @@ class WatchedWorker:
     @property
     def ranks(self) -> list[RankScheduler]:
         """The schedulers of all ranks."""
-        return self._inner.ranks
+        return self._flight.ranks
 
     @property
     def start_ns(self) -> int:
         """When the passes in flight, or the last ones, began."""
-        return self._inner.start_ns
+        return self._flight.start_ns
 
     @property
     def planned_passes(self) -> int:
         """How many passes are in flight, or just ended."""
-        return self._inner.planned_passes
+        return self._flight.passes
 
     @property
     def has_work(self) -> bool:
@@ -154,11 +147,11 @@ class WatchedWorker:
 
     def passes_by(self, limit_ns: int) -> tuple[int, int]:
         """Count the passes in flight that end by `limit_ns`; give the end of the last of them."""
-        return self._inner.passes_by(limit_ns)
+        return self._flight.passes_by(limit_ns)
 
     def pass_ns(self, number: int) -> int:
         """Duration of one of the passes in flight or just ended, counted from 1."""
-        return self._inner.pass_ns(number)
+        return self._flight.pass_ns(number)
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""

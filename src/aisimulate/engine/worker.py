@@ -15,7 +15,6 @@ from aisimulate.engine.middle_chunks import compute_middle_chunks
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.params import RankParams
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
@@ -177,43 +176,16 @@ class RankWorker:
             self.gap_log.passes += (rank.pass_ns, rank.gap_weight, rank.decoders.passes)
         return rank.commit(passes, first_end_ns, self.end_ns)
 
-    @property
-    def ranks(self) -> list[RankScheduler]:
-        """Its only rank."""
-        return [self._rank]
-
-    @property
-    def start_ns(self) -> int:
-        """When the passes in flight, or the last ones, began."""
-        return self._start_ns
-
-    @property
-    def planned_passes(self) -> int:
-        """How many passes are in flight, or just ended."""
-        return self._passes
-
-    def pass_ns(self, number: int) -> int:
-        """Duration of one of the passes in flight or just ended, counted from 1."""
-        rank = self._rank
-        if rank.run_batch:
-            return self._timer.decode_ns(rank.run_batch, rank.run_context + (number - 1) * rank.run_batch)
-        return rank.pass_ns
-
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
-        return self.passes_by(limit_ns)[1]
-
-    def passes_by(self, limit_ns: int) -> tuple[int, int]:
-        """Count the passes in flight that end by `limit_ns` (not all of them do); give the last end."""
         rank = self._rank
         if not rank.run_batch:
-            return 0, self._start_ns
+            return self._start_ns
         args = (rank.run_batch, rank.run_context)
         passes, total = self._timer.passes_until(*args, self._passes, limit_ns - self._start_ns + 1)
         if self._start_ns + total > limit_ns:
-            passes -= 1
-            total = self._timer.run_ns(*args, passes) if passes else 0
-        return passes, self._start_ns + total
+            total = self._timer.run_ns(*args, passes - 1) if passes > 1 else 0
+        return self._start_ns + total
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import UnsupportedError
-from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.in_flight import in_flight_of
 from aisimulate.engine.watch import WatchedWorker
-from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.fleet import Fleet
 
 if TYPE_CHECKING:
@@ -50,9 +49,11 @@ def watch_workers(workers: list[Worker], hub: Hub) -> list[Worker]:
 
     Raises UnsupportedError for workers that nobody knows how to look into.
     """
-    known = [worker for worker in workers if isinstance(worker, RankWorker | GroupWorker)]
-    if len(known) < len(workers):
-        raise UnsupportedError("a replay with these workers cannot be watched yet")
-    watched = [WatchedWorker(worker, index, hub) for index, worker in enumerate(known)]
+    watched = []
+    for index, worker in enumerate(workers):
+        flight = in_flight_of(worker)
+        if flight is None:
+            raise UnsupportedError("a replay with these workers cannot be watched yet")
+        watched.append(WatchedWorker(worker, flight, index, hub))
     hub.begin(watched)
     return [*watched]

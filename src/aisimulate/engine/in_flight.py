@@ -1,0 +1,109 @@
+"""What a worker has in flight, for those who watch it.
+
+These views know the workers from the inside, so that the workers themselves hold nothing that only watching
+needs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Protocol
+
+from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.worker import RankWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.scheduler import RankScheduler
+
+
+class InFlight(Protocol):
+    """The ranks of a worker and the passes it has in flight, or the last ones once they ended."""
+
+    @property
+    def ranks(self) -> list[RankScheduler]:
+        """All ranks, by index."""
+        ...
+
+    @property
+    def start_ns(self) -> int:
+        """When the passes began."""
+        ...
+
+    @property
+    def passes(self) -> int:
+        """How many passes there are; fewer once an arrival cut them short."""
+        ...
+
+    def passes_by(self, limit_ns: int) -> tuple[int, int]:
+        """Count the passes that end by `limit_ns`, which is before all of them do; give the last end."""
+        ...
+
+    def pass_ns(self, number: int) -> int:
+        """Duration of one of the passes, counted from 1; of a group only once it was priced."""
+        ...
+
+
+def in_flight_of(worker: object) -> InFlight | None:
+    """Make the view of a worker; None for a kind that nobody knows."""
+    if isinstance(worker, RankWorker):
+        return _OneRank(worker)
+    if isinstance(worker, GroupWorker):
+        return _ManyRanks(worker)
+    return None
+
+
+class _OneRank:
+    def __init__(self, worker: RankWorker) -> None:
+        self._worker = worker
+        self.ranks = [worker._rank]
+
+    @property
+    def start_ns(self) -> int:
+        return self._worker._start_ns
+
+    @property
+    def passes(self) -> int:
+        return self._worker._passes
+
+    def passes_by(self, limit_ns: int) -> tuple[int, int]:
+        rank, timer, start_ns = self.ranks[0], self._worker._timer, self.start_ns
+        if not rank.run_batch:
+            return 0, start_ns
+        run = rank.run_batch, rank.run_context
+        passes, total = timer.passes_until(*run, self.passes, limit_ns - start_ns + 1)
+        if start_ns + total > limit_ns:
+            passes -= 1
+            total = timer.run_ns(*run, passes) if passes else 0
+        return passes, start_ns + total
+
+    def pass_ns(self, number: int) -> int:
+        rank = self.ranks[0]
+        if batch := rank.run_batch:
+            return self._worker._timer.decode_ns(batch, rank.run_context + (number - 1) * batch)
+        return rank.pass_ns
+
+
+class _ManyRanks:
+    def __init__(self, worker: GroupWorker) -> None:
+        self._worker = worker
+        self.ranks = worker._ranks
+
+    @property
+    def start_ns(self) -> int:
+        return self._worker._start_ns
+
+    @property
+    def passes(self) -> int:
+        return self._worker._passes
+
+    def passes_by(self, limit_ns: int) -> tuple[int, int]:
+        elapsed = limit_ns - self.start_ns
+        worker = self._worker
+        while len(worker._durations) < worker._passes and worker._totals[-1] <= elapsed:
+            worker._price_more()
+        totals = worker._totals
+        passes = bisect_right(totals, elapsed, 0, min(worker._passes, len(totals)))
+        return passes, self.start_ns + (totals[passes - 1] if passes else 0)
+
+    def pass_ns(self, number: int) -> int:
+        return self._worker._durations[number - 1]
