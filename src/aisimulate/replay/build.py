@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
@@ -83,8 +84,9 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     driver = SessionDriver(workload, rank.block_size)
     placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
+    make_fleet = Fleet if hub is None else partial(ObservedFleet, hub=hub)
     return BuiltReplay(
-        fleet=build_fleet(workers, driver, placement, limit_ns, hub),
+        fleet=make_fleet(workers, driver, placement, limit_ns),
         workers=workers,
         driver=driver,
         dp_size=role.dp_size,
@@ -117,19 +119,6 @@ def build_workers(params: RankParams, timer: PassTimer, dp_size: int, replicas: 
     if dp_size == 1:
         return [RankWorker(params, timer) for _ in range(replicas)]
     return [GroupWorker(params, timer, dp_size) for _ in range(replicas)]
-
-
-def build_fleet(
-    workers: list[Worker],
-    driver: SessionDriver,
-    placement: RoundRobin,
-    limit_ns: int | None,
-    hub: Hub | None,
-) -> Fleet:
-    """Make the event loop; an observed one when there is a hub."""
-    if hub is None:
-        return Fleet(workers, driver, placement, limit_ns)
-    return ObservedFleet(workers, driver, placement, limit_ns, hub)
 
 
 def _workload(execution: Execution, rank: RankConfig, role: RoleConfig, replicas: int) -> Workload:
