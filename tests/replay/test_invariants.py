@@ -91,16 +91,16 @@ def first(outcome) -> Sequence:
 
 
 def lose_a_block(worker: WatchedWorker, _: list[Sequence]) -> None:
-    worker.ranks[0].pool.free -= 1
+    worker.ranks[0]._rank.pool.free -= 1
 
 
 def find_too_many(worker: WatchedWorker, _: list[Sequence]) -> None:
-    worker.ranks[0].pool.free += 1000
+    worker.ranks[0]._rank.pool.free += 1000
 
 
 def keep_a_block(worker: WatchedWorker, terminal: list[Sequence]) -> None:
     if terminal:
-        worker.ranks[0].pool.inactive -= 1
+        worker.ranks[0]._rank.pool.inactive -= 1
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,9 @@ def test_a_broken_one_is_named(spoil: dict, number: str, words: str) -> None:
 class StubRank:
     """A rank with limits and nothing else."""
 
-    class params:
-        max_num_seqs, max_num_batched_tokens, num_gpu_blocks = 1, 4, 8
-        max_model_len = None
+    @staticmethod
+    def limits() -> tuple[int, int]:
+        return 1, 4
 
 
 class StubWorker:

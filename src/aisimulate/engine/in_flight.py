@@ -7,22 +7,17 @@ needs.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.rank_view import RankView
 from aisimulate.engine.worker import RankWorker
-
-if TYPE_CHECKING:
-    from aisimulate.engine.scheduler import RankScheduler
 
 
 class InFlight(Protocol):
     """The ranks of a worker and the passes it has in flight, or the last ones once they ended."""
 
-    @property
-    def ranks(self) -> list[RankScheduler]:
-        """All ranks, by index."""
-        ...
+    ranks: list[RankView]
 
     @property
     def start_ns(self) -> int:
@@ -55,7 +50,7 @@ def in_flight_of(worker: object) -> InFlight | None:
 class _OneRank:
     def __init__(self, worker: RankWorker) -> None:
         self._worker = worker
-        self.ranks = [worker._rank]
+        self.ranks = [RankView(worker._rank, 0)]
 
     @property
     def start_ns(self) -> int:
@@ -66,7 +61,7 @@ class _OneRank:
         return self._worker._passes
 
     def passes_by(self, limit_ns: int) -> tuple[int, int]:
-        rank, timer, start_ns = self.ranks[0], self._worker._timer, self.start_ns
+        rank, timer, start_ns = self._worker._rank, self._worker._timer, self.start_ns
         if not rank.run_batch:
             return 0, start_ns
         run = rank.run_batch, rank.run_context
@@ -77,7 +72,7 @@ class _OneRank:
         return passes, start_ns + total
 
     def pass_ns(self, number: int) -> int:
-        rank = self.ranks[0]
+        rank = self._worker._rank
         if batch := rank.run_batch:
             return self._worker._timer.decode_ns(batch, rank.run_context + (number - 1) * batch)
         return rank.pass_ns
@@ -86,7 +81,7 @@ class _OneRank:
 class _ManyRanks:
     def __init__(self, worker: GroupWorker) -> None:
         self._worker = worker
-        self.ranks = worker._ranks
+        self.ranks = [RankView(rank, index) for index, rank in enumerate(worker._ranks)]
 
     @property
     def start_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""What one rank does in the passes that its worker has in flight, read once when they begin."""
+"""What can be seen of a rank: the pass it begins, its gauges, and what its blocks are counted from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
@@ -42,63 +41,29 @@ class RankPass:
         return sum(chunk.end - chunk.start for chunk in self.prefills)
 
     @property
+    def tokens(self) -> int:
+        """Tokens computed in the pass: one for each decoder, and those of all chunks."""
+        return self.decode_batch + sum(end - start for _, start, end in (*self.prefills, *self.replays))
+
+    @property
     def forwards(self) -> int:
         """Sequences that get a token from a decode forward of one such pass."""
         return self.decode_batch + sum(end == sequence.tokens for sequence, _, end in self.replays)
 
 
-class PassReader:
-    """Reads the passes of one rank. `mark()` has to be called before each plan, `read()` after it."""
+class Gauges(NamedTuple):
+    """Blocks held by requests (`active`) and cached for later (`inactive`) of `total`; requests."""
 
-    __slots__ = ("_index", "_marked", "_preempted", "rank")
+    active_blocks: int
+    inactive_blocks: int
+    total_blocks: int
+    running_requests: int
+    waiting_requests: int
 
-    def __init__(self, rank: RankScheduler, index: int) -> None:
-        self.rank = rank
-        self._index = index
-        self._marked: tuple[Sequence | None, int, int] = (None, 0, 0)
-        self._preempted: dict[Sequence, int] = {}  # admissions of a sequence when it was preempted last
 
-    def mark(self) -> None:
-        """Remember how far the unfinished prefill is."""
-        self._marked = self._progress()
+class BlockAudit(NamedTuple):
+    """Blocks that requests hold, blocks cached for nobody, and how many things were looked at."""
 
-    def _progress(self) -> tuple[Sequence | None, int, int]:
-        partial = self.rank.partial
-        return (None, 0, 0) if partial is None else (partial, partial.computed, len(partial.admissions))
-
-    def read(self, now_ns: int) -> RankPass:
-        """Describe what was planned at `now_ns`."""
-        rank = self.rank
-        if rank.run_batch:
-            return RankPass(self._index, rank.run_batch, rank.run_context)
-        held_back = rank.held_back
-        decoders = rank.decoders
-        chunks = [Chunk(sequence, sequence.chunk_start, sequence.computed) for sequence in self._computing()]
-        return RankPass(
-            self._index,
-            decoders.count - len(held_back),
-            decoders.context_tokens - sum(decoders.passes + sequence.base for sequence in held_back),
-            [chunk for chunk in chunks if chunk.start < chunk.sequence.input_tokens],
-            [chunk for chunk in chunks if chunk.sequence.input_tokens <= chunk.start < chunk.end],
-            [sequence for sequence, start, _ in chunks if sequence.admissions[-1] == (now_ns, start)],
-            self._newly_preempted() if rank.preempted else [],
-            rank.rejected[:],
-        )
-
-    def _computing(self) -> list[Sequence]:
-        rank = self.rank
-        computing = [*rank.joining, *rank.done]
-        if rank.partial is not None and self._progress() != self._marked:
-            computing.append(rank.partial)
-        return computing
-
-    def _newly_preempted(self) -> list[Sequence]:
-        """Find the victims of this plan: they went to the head of the queue, before earlier ones."""
-        victims = []
-        for sequence in self.rank.waiting:
-            admissions = len(sequence.admissions)
-            if not admissions or self._preempted.get(sequence) == admissions:
-                break
-            self._preempted[sequence] = admissions
-            victims.append(sequence)
-        return victims
+    held: int
+    cached: int
+    steps: int

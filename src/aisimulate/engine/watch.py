@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from aisimulate.engine.pass_view import PassReader, RankPass
-
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.in_flight import InFlight
-    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.pass_view import RankPass
+    from aisimulate.engine.rank_view import RankView
     from aisimulate.engine.sequence import Sequence
 
 
@@ -58,7 +57,7 @@ class WatchedWorker:
     `planned_passes` many (fewer once an arrival cut them short) and, when `exact`, end at `end_ns`.
     """
 
-    __slots__ = ("_flight", "_inner", "_readers", "_watcher", "busy", "doing", "end_ns", "exact", "index")
+    __slots__ = ("_flight", "_inner", "_watcher", "busy", "doing", "end_ns", "exact", "index")
 
     def __init__(self, worker: Worker, flight: InFlight, index: int, watcher: Watcher) -> None:
         self.index = index
@@ -66,7 +65,6 @@ class WatchedWorker:
         self._inner = worker
         self._flight = flight
         self._watcher = watcher
-        self._readers = [PassReader(rank, number) for number, rank in enumerate(flight.ranks)]
         self.busy, self.exact, self.end_ns = worker.busy, worker.exact, worker.end_ns
 
     def _look(self) -> None:
@@ -82,13 +80,13 @@ class WatchedWorker:
 
     def start(self, now_ns: int) -> bool:
         """Begin passes and tell the watcher; return whether there was work."""
-        readers = [reader for reader in self._readers if reader.rank.has_work]
-        for reader in readers:
-            reader.mark()
+        ranks = [rank for rank in self.ranks if rank.has_work]
+        for rank in ranks:
+            rank.mark()
         started = self._inner.start(now_ns)
         self._look()
         if started:
-            self.doing = [reader.read(now_ns) for reader in readers]
+            self.doing = [rank.read(now_ns) for rank in ranks]
             self._watcher.started(self)
         return started
 
@@ -112,8 +110,8 @@ class WatchedWorker:
     # What is not ----------------------------------------------------------------------------------------
 
     @property
-    def ranks(self) -> list[RankScheduler]:
-        """The schedulers of all ranks."""
+    def ranks(self) -> list[RankView]:
+        """All ranks, by index."""
         return self._flight.ranks
 
     @property

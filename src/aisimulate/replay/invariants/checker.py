@@ -11,7 +11,6 @@ from aisimulate.replay.invariants.passes import (
     check_block_counters,
     check_limits,
     check_overlap,
-    check_released,
 )
 from aisimulate.replay.invariants.report import check_statistics, check_totals
 from aisimulate.replay.invariants.requests import (
@@ -77,7 +76,6 @@ class InvariantChecker(Observer):
         steps = 0
         for number in range(len(worker.ranks)):
             check_block_counters(worker, number, now_ns)
-            check_released(worker, number, now_ns)
             if is_audit:
                 steps += check_block_audit(worker, number, now_ns)
         self._audits_in[index] += steps // _STEPS_PER_PASS - 1
@@ -94,7 +92,7 @@ class InvariantChecker(Observer):
         """Check the requests, and the report against them."""
         requests = outcome.sequences
         check_request_counts(requests, report)
-        check_tokens(requests, self._workers[0].ranks[0].params.max_model_len)
+        check_tokens(requests, self._workers[0].ranks[0].max_model_len)
         check_causality(requests)
         self._check_admissions(requests)
         check_gaps(requests, outcome.gap_logs)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import to_ms
-from aisimulate.engine.audit import audit_blocks
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.requests import request_name
 
 if TYPE_CHECKING:
     from aisimulate.engine.pass_view import RankPass
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
 
@@ -30,15 +28,12 @@ def check_overlap(worker: WatchedWorker, last_end_ns: int, now_ns: int) -> None:
 
 def check_limits(worker: WatchedWorker, work: RankPass, now_ns: int) -> None:
     """I9: no more sequences and tokens than the rank may have in a pass."""
-    params = worker.ranks[work.rank].params
-    chunks = [*work.prefills, *work.replays]
-    sequences = work.decode_batch + len(chunks)
-    tokens = work.decode_batch + sum(chunk.end - chunk.start for chunk in chunks)
-    if sequences > params.max_num_seqs or tokens > params.max_num_batched_tokens:
+    most_sequences, most_tokens = worker.ranks[work.rank].limits()
+    sequences = work.decode_batch + len(work.prefills) + len(work.replays)
+    if sequences > most_sequences or work.tokens > most_tokens:
         raise Invariant.LIMITS.broken(
             place(worker, work.rank, now_ns),
-            f"{sequences} sequences (limit {params.max_num_seqs}), "
-            f"{tokens} tokens (limit {params.max_num_batched_tokens})",
+            f"{sequences} sequences (limit {most_sequences}), {work.tokens} tokens (limit {most_tokens})",
         )
 
 
@@ -54,31 +49,25 @@ def check_admission(worker: WatchedWorker, work: RankPass, sequence: Sequence, n
 
 
 def check_block_counters(worker: WatchedWorker, number: int, now_ns: int) -> None:
-    """I3, by the counters alone."""
+    """I3 and I4, by the counters alone: none is negative, and where nothing runs nothing is held."""
     rank = worker.ranks[number]
-    free, cached, capacity = rank.pool.free, rank.pool.inactive, rank.params.num_gpu_blocks
-    if free < 0 or cached < 0 or free + cached > capacity:
+    held, cached, capacity, running, _ = rank.gauges()
+    free = rank.free_blocks
+    if min(free, cached, held) < 0:
         values = f"free {free}, cached {cached}, capacity {capacity}"
         raise Invariant.BLOCKS.broken(place(worker, number, now_ns), values)
+    if held and not running:
+        raise Invariant.RELEASED.broken(place(worker, number, now_ns), f"{held} blocks are still held")
 
 
 def check_block_audit(worker: WatchedWorker, number: int, now_ns: int) -> int:
     """I3: count what is held and cached block by block; return how much there was to count."""
     rank = worker.ranks[number]
-    audit = audit_blocks(rank)
-    free, cached, capacity = rank.pool.free, rank.pool.inactive, rank.params.num_gpu_blocks
+    audit = rank.audit()
+    _, cached, capacity, _, _ = rank.gauges()
+    free = rank.free_blocks
     if audit.cached != cached or free + cached + audit.held != capacity:
-        values = (
-            f"free {free}, cached {cached} (found {audit.cached}), held {audit.held}, capacity {capacity}"
-        )
+        found = f"found cached {audit.cached}, held {audit.held}"
+        values = f"free {free}, cached {cached}, capacity {capacity}; {found}"
         raise Invariant.BLOCKS.broken(place(worker, number, now_ns), values)
     return audit.steps
-
-
-def check_released(worker: WatchedWorker, number: int, now_ns: int) -> None:
-    """I4: a rank on which nothing runs holds no block."""
-    rank: RankScheduler = worker.ranks[number]
-    running = rank.decoders.count + (rank.partial is not None)
-    held = rank.params.num_gpu_blocks - rank.pool.free - rank.pool.inactive
-    if held and not running:
-        raise Invariant.RELEASED.broken(place(worker, number, now_ns), f"{held} blocks are still held")

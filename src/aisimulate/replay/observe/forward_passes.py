@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aisimulate.engine.pass_view import RankPass
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
 
@@ -161,7 +160,7 @@ class ForwardPassLog(Observer):
 
 def _describe(worker: WatchedWorker, work: RankPass, log: _RankLog) -> ForwardPass:
     prompts = Lengths.of(chunk.sequence.input_tokens for chunk in work.prefills)
-    decodes = _decode_lengths(worker.ranks[work.rank], work)
+    decodes = Lengths.of(worker.ranks[work.rank].decode_lengths(work))
     return ForwardPass(
         worker.index,
         work.rank,
@@ -179,15 +178,6 @@ def _describe(worker: WatchedWorker, work: RankPass, log: _RankLog) -> ForwardPa
         sum_queued_decode_kv_tokens=log.preempted.total,
         var_queued_decode_kv_tokens=log.preempted.variance,
     )
-
-
-def _decode_lengths(rank: RankScheduler, work: RankPass) -> Lengths:
-    """Lengths at the start of the pass of those that decode or replay."""
-    passes = rank.decoders.passes
-    lengths = [passes + sequence.base for sequence in rank.decoders.members]
-    if len(lengths) != work.decode_batch:
-        lengths = [passes + s.base for s in rank.decoders.members if s not in rank.held_back]
-    return Lengths.of([*lengths, *(chunk.sequence.tokens for chunk in work.replays)])
 
 
 def _nth(worker: WatchedWorker, first: ForwardPass, number: int) -> ForwardPass:

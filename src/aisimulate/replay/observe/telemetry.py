@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.units import NS_PER_S, clock_ns, to_ms
-from aisimulate.engine.gauges import Gauges, read_gauges
 from aisimulate.replay.observe.hub import Observer
 from aisimulate.replay.observe.traffic import TrafficCounters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aisimulate.engine.pass_view import Gauges
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
 
@@ -50,7 +50,7 @@ class Telemetry(Observer):
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Read all gauges."""
         self._workers = workers
-        self._gauges = [[read_gauges(rank) for rank in worker.ranks] for worker in workers]
+        self._gauges = [[rank.gauges() for rank in worker.ranks] for worker in workers]
         self._as_of = [[-1] * len(worker.ranks) for worker in workers]
 
     def before(self, now_ns: int) -> None:
@@ -66,7 +66,7 @@ class Telemetry(Observer):
         if worker.busy and rank.run_batch and worker.start_ns < self._now_ns:
             passes, boundary_ns = worker.passes_by(self._now_ns)
             passes += boundary_ns < self._now_ns
-        self._gauges[index][sequence.rank] = read_gauges(rank, passes)
+        self._gauges[index][sequence.rank] = rank.gauges(passes)
         self._as_of[index][sequence.rank] = self._now_ns
 
     def started(self, worker: WatchedWorker) -> None:
@@ -76,7 +76,7 @@ class Telemetry(Observer):
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Count what ended, and read the gauges of the worker."""
         self._traffic.ended(worker, terminal)
-        self._gauges[worker.index] = [read_gauges(rank) for rank in worker.ranks]
+        self._gauges[worker.index] = [rank.gauges() for rank in worker.ranks]
         self._as_of[worker.index] = [self._now_ns] * len(worker.ranks)
 
     def finish(self, end_ns: int) -> None:
@@ -148,7 +148,7 @@ class Telemetry(Observer):
         for index, rank in enumerate(worker.ranks):
             gauges = self._gauges[worker.index][index]
             if index in running and boundary_ns > self._as_of[worker.index][index]:
-                gauges = read_gauges(rank, passes)
+                gauges = rank.gauges(passes)
             total = gauges.total_blocks
             entries.append(
                 {

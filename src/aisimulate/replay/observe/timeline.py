@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.units import NS_PER_MS
-from aisimulate.engine.gauges import read_gauges
 from aisimulate.engine.sequence import REJECTED
 from aisimulate.replay.observe.hub import Observer
 from aisimulate.replay.observe.request_tracks import RequestTracks
@@ -71,8 +70,9 @@ class Timeline(Observer):
         now_ns, tracks = self._now_ns, self._requests
         self._draw(worker, worker.planned_passes, now_ns)
         for work in worker.doing:
-            for sequence, _, end in (*work.prefills, *work.replays):
-                if end >= sequence.input_tokens and sequence in worker.ranks[work.rank].decoders.members:
+            rank = worker.ranks[work.rank]
+            for sequence, _, _ in (*work.prefills, *work.replays):
+                if rank.is_decoding(sequence):
                     tracks.move(sequence, "decode", now_ns)
         for sequence in terminal:
             remark = {"rejected": sequence.reason} if sequence.status == REJECTED else None
@@ -114,7 +114,7 @@ class Timeline(Observer):
     def _count(self, worker: WatchedWorker, now_ns: int) -> None:
         pid = _FIRST_WORKER_PID + worker.index
         for number, rank in enumerate(worker.ranks):
-            gauges = read_gauges(rank)
+            gauges = rank.gauges()
             requests = {"running": gauges.running_requests, "waiting": gauges.waiting_requests}
             blocks = {"held": gauges.active_blocks, "cached": gauges.inactive_blocks}
             for name, values in (("requests", requests), ("KV blocks", blocks)):
