@@ -212,6 +212,19 @@ def test_bad_payloads_are_one_line(simulate, tmp_path, payload, name, words):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("named", [{"trace_path": "{}/t.jsonl"}, {"trace_paths": ["{}/t.jsonl"]}])
+def test_a_trace_is_not_written_over(simulate, tmp_path, named):
+    trace = tmp_path / "t.jsonl"
+    trace.write_text('{"timestamp": 0, "input_length": 8, "output_length": 2, "hash_ids": [1]}\n')
+    traffic = json.loads(json.dumps({"source_type": "trace"} | named).replace("{}", str(tmp_path)))
+    code, _, err = simulate(
+        "--telemetry", trace, payload={"spec": SPEC | {"requests": []}, "traffic": traffic}
+    )
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--telemetry" in err
+    assert "would overwrite the input" in err
+
+
 def test_a_missing_payload_is_named(tmp_path, capsys):
     assert main(["simulate", "--payload", str(tmp_path / "none.json")]) == 2
     assert "No such file" in capsys.readouterr().err

@@ -24,6 +24,7 @@ COMMANDS = {
         "aisimulate.cli.perf",
         "ask the performance model about one engine: pass times, KV capacity, data",
     ),
+    "trace": ("aisimulate.cli.trace", "describe, check or convert a request trace"),
 }
 
 

@@ -118,9 +118,7 @@ def load_payload(path: Path) -> Mapping[str, Any]:
 
 def _check_outputs(arguments: argparse.Namespace, payload: Mapping[str, Any]) -> None:
     """Refuse, before anything runs, a file that cannot be written or that is read or written twice."""
-    traffic = payload.get("traffic")
-    paths = traffic.get("trace_paths") if isinstance(traffic, Mapping) else None
-    traces = [Path(path) for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+    traces = [Path(path) for path in _traces(payload.get("traffic"))]
     taken: dict[Path, str] = {}
     for _, option, path in _outputs(arguments):
         check_writable(path, [arguments.payload, *traces], option)
@@ -128,6 +126,15 @@ def _check_outputs(arguments: argparse.Namespace, payload: Mapping[str, Any]) ->
         if target in taken:
             raise InputError(f"{option} {path}: is the file of {taken[target]} too")
         taken[target] = option
+
+
+def _traces(traffic: object) -> Iterator[str]:
+    """List the traces of a payload that nobody has checked yet."""
+    if isinstance(traffic, Mapping):
+        paths = traffic.get("trace_paths")
+        for path in (traffic.get("trace_path"), *(paths if isinstance(paths, list) else ())):
+            if isinstance(path, str):
+                yield path
 
 
 def _outputs(arguments: argparse.Namespace) -> Iterator[tuple[str, str, Path]]:

@@ -81,7 +81,7 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     workers = build_workers(params, timer, role.dp_size, replicas)
     if hub is not None:
         workers = watch_workers(workers, hub)
-    driver = SessionDriver(workload, rank.block_size)
+    driver = make_driver(workload, rank.block_size)
     placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     make_fleet = Fleet if hub is None else partial(ObservedFleet, hub=hub)

@@ -24,7 +24,7 @@ class WriteError(AISimulateError):
 
 
 def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--output") -> None:
-    """Raise InputError now if `write_file` would surely fail later, or would destroy one of `inputs`.
+    """Raise InputError now if writing would surely fail later, or would destroy one of `inputs`.
 
     `option` is what the user named the file by.
     """
@@ -40,7 +40,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--out
     if status is not None and not os.access(path, os.W_OK):
         raise InputError(f"{option} {path}: is not writable")
     for source in inputs:
-        if status is not None and source.exists() and source.samefile(target):
+        if status is not None and source.exists() and os.path.samestat(status, source.stat()):
             raise InputError(f"{option} {path}: would overwrite the input {source}")
     if _is_replaceable(status):
         try:
@@ -52,8 +52,19 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--out
         scratch.unlink()
 
 
+def check_new(path: Path) -> None:
+    """Raise InputError if `path` is a file already; what is no regular file may be written to at any time."""
+    if path.is_file():
+        raise InputError(f"--output {path}: exists already (--overwrite replaces it)")
+
+
 def write_file(path: Path, text: str, option: str = "--output") -> None:
-    """Write `text` to `path`, which the user named by `option`.
+    """Write `text` to `path`, as `write_lines` does."""
+    write_lines(path, [text], option)
+
+
+def write_lines(path: Path, lines: Iterable[str], option: str = "--output") -> None:
+    """Write `lines` (each with its end) to `path`.
 
     A regular file is replaced in one step, so that no reader ever sees half of it; a link stays and its
     target is replaced. Anything else (a pipe, a device, this process's own stdout) is written to as it is.

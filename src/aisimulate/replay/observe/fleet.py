@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aisimulate.replay.fleet import Worker
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.router.round_robin import RoundRobin
-    from aisimulate.workload.driver import SessionDriver
+    from aisimulate.workload.drivers import Driver
 
 
 class ObservedFleet(Fleet):
@@ -22,7 +22,7 @@ class ObservedFleet(Fleet):
     def __init__(
         self,
         workers: list[Worker],
-        driver: SessionDriver,
+        driver: Driver,
         placement: RoundRobin,
         limit_ns: int | None,
         hub: Hub,
