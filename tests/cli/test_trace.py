@@ -403,6 +403,45 @@ def test_an_agentic_trace_has_figures_but_no_duration(capsys):
     assert figures["ideal_prefix_hit_ratio"] > 0.5
 
 
+HEADER, *NODES = map(json.loads, (TRACES / "plays.jsonl").read_text().splitlines())
+FLAT = {"request_id": "a", "input_length": 8, "output_length": 1, "hash_ids": [1]}
+MANY_PROBLEMS = {
+    "rows": (
+        "agentic_mooncake",
+        lines(HEADER, {**NODES[0], "model": ""}, *NODES[1:], {**NODES[1], "hash_ids": []}, 3),
+        ["t.jsonl:2: model ''", "t.jsonl:8: hash_ids of length 0", "t.jsonl:9: a row must be"],
+    ),
+    "edges": (
+        "agentic_mooncake",
+        lines(HEADER, NODES[1], NODES[2], NODES[2]),
+        ["t.jsonl:4: request_id 'A2': already", "t.jsonl:2: request 'A1'", "t.jsonl:3: request 'A2'"],
+    ),
+    "flat rows": (
+        "agentic_mooncake",
+        lines(FLAT, {**FLAT, "wait_for": 3}, {**FLAT, "delay": -1}),
+        ["t.jsonl:2: wait_for 3", "t.jsonl:3: delay -1.0"],
+    ),
+    "sessions": (
+        "applied_compute_agentic",
+        lines({**TOOLS, "num_turns": 2}, TOOLS, {}),
+        ["t.jsonl:1: assistant_response_length", "t.jsonl:3: num_turns is missing"],
+    ),
+    "plays": ("weka", lines({"id": "a"}, {}), ["t.jsonl:1: hash_id_scope", "t.jsonl:2: hash_id_scope"]),
+}
+
+
+@pytest.mark.parametrize("what", MANY_PROBLEMS)
+def test_all_problems_of_an_agentic_trace_are_listed(what, trace, capsys):
+    name, text, starts = MANY_PROBLEMS[what]
+    path = trace(text, "t.jsonl")
+    arguments = ["validate", path, "--trace-format", name, "--trace-block-size", 16, "--format", "json"]
+    code, out, _ = run(capsys, *arguments)
+    problems = [problem.replace(f"{path.parent}/", "") for problem in json.loads(out)["problems"]]
+    assert code == 2
+    assert len(problems) == len(starts)
+    assert [problem[: len(start)] for problem, start in zip(problems, starts, strict=True)] == starts
+
+
 def test_an_agentic_trace_is_not_converted(tmp_path, capsys):
     arguments = ["convert", str(TRACES / "plays.jsonl"), "--trace-format", "agentic_mooncake"]
     code, out, err = run(capsys, *arguments, "--output", str(tmp_path / "out"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import InputError
 from aisimulate.core.limits import MAX_REQUESTS
 from aisimulate.workload.graph import (
     COMPLETION,
@@ -13,6 +15,7 @@ from aisimulate.workload.graph import (
     Dependency,
     GraphSource,
     Node,
+    node_sessions,
 )
 from aisimulate.workload.graph_checks import build_graph
 from aisimulate.workload.graph_legacy import LegacyRows
@@ -21,6 +24,7 @@ from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_TOKENS, shown
 from aisimulate.workload.lines import text_lines
 from aisimulate.workload.loaded import LoadedTrace, graph_trace
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,25 +61,36 @@ def read_agentic_mooncake(path: Path, block_tokens: int | None) -> LoadedTrace:
     The header says the block size; `block_tokens` counts where there is no header. Raises InputError naming
     file, line, field, value and rule.
     """
-    rows = (Row(path, number, parse_line(path, number, line)) for number, line in text_lines(path))
-    first = next(rows)
+    lines = text_lines(path)
+    number, line = next(lines)
+    first = Row(path, number, parse_line(path, number, line))
     if "schema" in first.names:
-        return _read_version_2(path, first, rows, block_tokens)
+        return _read_version_2(path, first, lines, block_tokens)
     flat = LegacyRows(path, block_tokens)
-    flat.add(first)
-    for row in rows:
-        flat.add(row)
+    for row_number, row_line in chain([(number, line)], lines):
+        try:
+            flat.add(Row(path, row_number, parse_line(path, row_number, row_line)))
+        except InputError as error:
+            flat.leave_out(error)
     return flat.finish()
 
 
-def _read_version_2(path: Path, header: Row, rows: Iterator[Row], block_tokens: int | None) -> LoadedTrace:
+def _read_version_2(
+    path: Path, header: Row, lines: Iterator[tuple[int, bytes]], block_tokens: int | None
+) -> LoadedTrace:
     authored_tokens, source = _read_header(header)
     unknown = UnknownFields(path, _ROW_FIELDS)
-    nodes = []
-    for row in rows:
-        unknown.look(row)
-        nodes.append(_node(row, authored_tokens))
-    if not nodes:
+    nodes: list[Node] = []
+    complete = True
+    for number, line in lines:
+        try:
+            row = Row(path, number, parse_line(path, number, line))
+            unknown.look(row)
+            nodes.append(_node(row, authored_tokens))
+        except InputError as error:
+            wrong_row(error)
+            complete = False
+    if not nodes and complete:
         raise header.error("the file contains no requests, only a header")
     unknown_in_header = UnknownFields(path, _HEADER_FIELDS)
     unknown_in_header.look(header)
@@ -85,6 +100,9 @@ def _read_version_2(path: Path, header: Row, rows: Iterator[Row], block_tokens: 
             f"{header.place}: the trace's own block_size {authored_tokens} counts, not trace_block_size "
             f"{block_tokens}"
         )
+    if not complete:
+        # Only when all problems are asked for: rows that are left out would make others look wrong.
+        return LoadedTrace(node_sessions(nodes), authored_tokens, notes)
     return graph_trace(build_graph(authored_tokens, source, nodes), notes)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_INSTANT_MS, MAX_PROMPT_TOKENS, MAX_TOKENS, shown
 from aisimulate.workload.lines import text_lines
 from aisimulate.workload.loaded import LoadedTrace
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,9 +39,13 @@ def read_applied_compute(path: Path, block_tokens: int) -> LoadedTrace:
     untimed: str | None = None
     next_block = 0
     for number, line in text_lines(path):
-        row = Row(path, number, parse_line(path, number, line))
-        unknown.look(row)
-        turns = _turns(row, block_tokens, next_block)
+        try:
+            row = Row(path, number, parse_line(path, number, line))
+            unknown.look(row)
+            turns = _turns(row, block_tokens, next_block)
+        except InputError as error:
+            wrong_row(error)
+            continue
         next_block += len(turns[-1].block_ids or ())
         session = Session(f"applied_compute_agentic_session_{number}", turns)
         sessions.append(session)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aisimulate.core.errors import InputError, nearest
 from aisimulate.workload.graph import RELATIONS, TRIGGERS, AgenticGraph, Play
 from aisimulate.workload.limits import shown
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,11 +29,19 @@ def build_graph(block_tokens: int, source: GraphSource, rows: Iterable[Node]) ->
         first = by_id.setdefault(row.request_id, row)
         if first is not row:
             name = shown(row.request_id)
-            raise InputError(f"{row.place}: request_id {name}: already used at {first.place}")
+            wrong_row(InputError(f"{row.place}: request_id {name}: already used at {first.place}"))
     nodes = [by_id[request_id] for request_id in sorted(by_id)]
+    sound = True
     for node in nodes:
-        _check_edges(node, by_id)
+        try:
+            _check_edges(node, by_id)
+        except InputError as error:
+            wrong_row(error)
+            sound = False
         node.dependencies.sort(key=_canonical_order)
+    if not sound:
+        # Only when all problems are asked for: what waits for nothing known is no cycle.
+        return AgenticGraph(block_tokens, source, nodes, [])
     _check_acyclic(nodes)
     return AgenticGraph(block_tokens, source, nodes, _plays(nodes))
 

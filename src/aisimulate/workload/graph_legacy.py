@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.workload.graph import COMPLETION, JOIN, SEQUENCE, Dependency, GraphSource, Node
+from aisimulate.workload.graph import COMPLETION, JOIN, SEQUENCE, Dependency, GraphSource, Node, node_sessions
 from aisimulate.workload.graph_checks import build_graph
 from aisimulate.workload.graph_rows import instant_ms, read_turn
 from aisimulate.workload.jsonl import Row, UnknownFields
 from aisimulate.workload.limits import MAX_INSTANT_MS
 from aisimulate.workload.loaded import DEFAULT_BLOCK_TOKENS, LoadedTrace, graph_trace
 from aisimulate.workload.play_components import name_plays
+from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from aisimulate.core.errors import InputError
 
 _FIELDS = (
     "request_id",
@@ -46,6 +49,7 @@ class LegacyRows:
         self._block_tokens = DEFAULT_BLOCK_TOKENS if block_tokens is None else block_tokens
         self._nodes: list[Node] = []
         self._unknown = UnknownFields(path, _FIELDS)
+        self._complete = True
 
     def add(self, row: Row) -> None:
         """Take one row. Raises InputError naming file, line, field, value and rule."""
@@ -73,8 +77,16 @@ class LegacyRows:
             raise row.wrong("timestamp", timestamp_ms, "must not be negative")
         self._nodes.append(node)
 
+    def leave_out(self, error: InputError) -> None:
+        """Go on without a wrong row where all problems are asked for, else raise what is wrong with it."""
+        wrong_row(error)
+        self._complete = False
+
     def finish(self) -> LoadedTrace:
         """Hand over the graph. Raises InputError when the rows do not hang together."""
+        if not self._complete:
+            # Rows that are left out would make others look wrong.
+            return LoadedTrace(node_sessions(self._nodes), self._block_tokens, self._unknown.notes())
         name_plays(self._nodes, "legacy-play")
         source = GraphSource("legacy_agentic_mooncake", f"{self._path}:{len(self._nodes)}")
         graph = build_graph(self._block_tokens, source, self._nodes)

@@ -12,7 +12,7 @@ from aisimulate.workload.block_ids import packed
 from aisimulate.workload.digest import blake3_hex
 from aisimulate.workload.graph import GraphSource, Node
 from aisimulate.workload.graph_checks import build_graph
-from aisimulate.workload.loaded import LoadedTrace, graph_trace
+from aisimulate.workload.loaded import DEFAULT_BLOCK_TOKENS, LoadedTrace, graph_trace
 from aisimulate.workload.weka_basis import AUTO, place_subagents
 from aisimulate.workload.weka_files import corpus_digest, read_corpus
 from aisimulate.workload.weka_streams import lower_play, whole_ns_ms
@@ -32,6 +32,9 @@ def read_weka(path: Path, block_tokens: int | None, nested_basis: str = AUTO) ->
     line, field, value and rule.
     """
     files, plays = read_corpus(path)
+    if not plays:
+        # Only when all problems are asked for, and no object was right.
+        return LoadedTrace([], block_tokens or DEFAULT_BLOCK_TOKENS)
     own_tokens = _block_tokens(plays, block_tokens)
     basis = place_subagents(plays, nested_basis)
     content = _Content(own_tokens)

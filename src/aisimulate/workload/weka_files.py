@@ -11,6 +11,7 @@ from aisimulate.core.shown import MAX_PATH_CHARS, cut, show_path
 from aisimulate.workload.digest import blake3_hex
 from aisimulate.workload.jsonl import Row
 from aisimulate.workload.lines import relative_hint
+from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.weka_records import read_play
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ def read_corpus(path: Path) -> tuple[list[CorpusFile], list[WekaPlay]]:
     for name, file in sorted(_names(path)):
         data = _read(file)
         files.append(CorpusFile(name, data))
-        plays += [read_play(row, source) for row, source in _rows(file, name, data)]
+        for number, text, source in _objects(file, name, data):
+            try:
+                plays.append(read_play(Row(file, number, _parse(file, number, text)), source))
+            except InputError as error:
+                wrong_row(error)
     if not files:
         raise InputError(f"{path}: the folder has no .json or .jsonl files")
     return files, plays
@@ -88,16 +93,16 @@ def _read(path: Path) -> bytes:
         raise InputError(f"{show_path(path)}: cannot be read: {detail}") from None
 
 
-def _rows(path: Path, name: str, data: bytes) -> Iterator[tuple[Row, str]]:
-    """Yield each trace object with the name that tells it from all others."""
+def _objects(path: Path, name: str, data: bytes) -> Iterator[tuple[int, bytes, str]]:
+    """Yield line and text of each trace object, and the name that tells it from all others."""
     if path.suffix.lower() == ".json":
-        yield Row(path, 1, _parse(path, 1, data)), name
+        yield 1, data, name
         return
     lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     if not lines:
         raise InputError(f"{path}: the file contains no requests")
     for index, (number, line) in enumerate(lines):
-        yield Row(path, number, _parse(path, number, line)), f"{name}#{index:06}"
+        yield number, line, f"{name}#{index:06}"
 
 
 def _parse(path: Path, number: int, text: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
