@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -64,22 +65,16 @@ class _Content:
 
     def __init__(self, block_tokens: int) -> None:
         self._block_tokens = block_tokens
-        self._next = count()
-        self._numbers: dict[tuple[str, int], int] = {}
+        self._next = count().__next__
+        self._plays: dict[str, defaultdict[int, int]] = {}
 
     def turn(self, play: WekaPlay, request: WekaRequest, request_id: str) -> Turn:
         """What a request asks for; the cut last block of its prompt is nobody else's."""
         full, rest = divmod(request.input_tokens, self._block_tokens)
-        ids = [self._number(play.source_name, block) for block in request.hashes[:full]]
-        ids += [next(self._next) for _ in range(full - len(ids) + bool(rest))]
+        numbers = self._plays.setdefault(play.source_name, defaultdict(self._next))
+        ids = [numbers[block] for block in request.hashes[:full]]
+        ids += [self._next() for _ in range(full - len(ids) + bool(rest))]
         return Turn(request.input_tokens, request.output_tokens, packed(ids), request_id=request_id)
-
-    def _number(self, source_name: str, block: int) -> int:
-        key = source_name, block
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = next(self._next)
-        return number
 
 
 class _Play:

@@ -8,8 +8,12 @@ left had ended is that chain, going on with an edited history: the two are joine
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aisimulate.workload.weka_records import EPSILON_S, WekaRequest
+
+if TYPE_CHECKING:
+    from array import array
 
 # A fork this much later that shares less than this part of the prompt is another conversation.
 _SEAM_GAP_S = 3600.0
@@ -49,7 +53,7 @@ def find_chains(requests: list[WekaRequest]) -> list[Chain]:
     return live
 
 
-def common_blocks(first: list[int], second: list[int]) -> int:
+def common_blocks(first: array[int], second: array[int]) -> int:
     """Number of leading blocks that two prompts share."""
     for index, (left, right) in enumerate(zip(first, second, strict=False)):
         if left != right:

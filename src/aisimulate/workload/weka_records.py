@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from aisimulate.workload.block_ids import packed
 from aisimulate.workload.graph_rows import choice, name_of
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_PROMPT_TOKENS, MAX_TOKENS
 
 if TYPE_CHECKING:
+    from array import array
+
     from aisimulate.workload.jsonl import Row
 
 EPSILON_S = 1e-6
@@ -34,7 +37,7 @@ class WekaRequest:
     model: str
     input_tokens: int
     output_tokens: int
-    hashes: list[int]
+    hashes: array[int]
     api_time_s: float | None
     place: str
 
@@ -123,7 +126,7 @@ def _request(entry: Row, source: str, order: int) -> WekaRequest:
         model=name_of(entry, "model"),
         input_tokens=_whole(entry, "in", 1, MAX_PROMPT_TOKENS),
         output_tokens=_whole(entry, "out", 0, MAX_PROMPT_TOKENS),
-        hashes=entry.wholes("hash_ids", high=MAX_HASH_ID) or [],
+        hashes=packed(entry.wholes("hash_ids", high=MAX_HASH_ID) or ()),
         api_time_s=None if entry.value("api_time")[1] is None else _seconds(entry, "api_time"),
         place=entry.place,
     )
