@@ -45,11 +45,12 @@ bench: $(VENV)/runtime.stamp
 parity: $(VENV)/runtime.stamp
 	@test -n "$(PEER)" || { echo "usage: make parity PEER=path/to/python (see tools/parity/README.md)"; exit 2; }
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && seed=$${SEED:-$$(date +%s)} && \
-	echo "$(PARITY_RUNS) random replays from seed $$seed" && \
-	$(BIN)/python $(FUZZ) gen vllm $(PARITY_RUNS) $$seed $$folder/instances && \
+	for topology in aggregated disaggregated; do \
+	echo "$(PARITY_RUNS) random $$topology replays from seed $$seed" && \
+	$(BIN)/python $(FUZZ) gen vllm $(PARITY_RUNS) $$seed $$folder/instances --topology $$topology && \
 	$(BIN)/python $(FUZZ) run $$folder/instances $$folder/ours && \
 	$(PEER) $(FUZZ) run $$folder/instances $$folder/theirs && \
-	$(BIN)/python $(FUZZ) diff $$folder/ours $$folder/theirs
+	$(BIN)/python $(FUZZ) diff $$folder/ours $$folder/theirs || exit 1; done
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

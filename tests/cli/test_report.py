@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aisimulate.report.envelope import envelope_text
@@ -80,6 +82,24 @@ def test_launch_arguments():
         "--no-enable-prefix-caching --max-model-len 4096"
     ]
     assert launch_lines(DISAGG) == []
+
+
+def test_launch_arguments_of_both_roles():
+    rest: dict[str, Any] = {"prefill_enable_prefix_caching": True, "decode_enable_prefix_caching": False}
+    for role in ("prefill", "decode"):
+        rest |= {f"{role}_block_size": 64, f"{role}_gpu_memory_utilization": 0.9, f"{role}_moe_ep": 1}
+    prefill, decode = launch_lines(DISAGG | rest | {"backend": "vllm", "model_name": "acme/moe"})
+    assert prefill == (
+        "# prefill: 3 replicas of\n"
+        "vllm serve acme/moe --tensor-parallel-size 4 --max-num-batched-tokens 16384 --max-num-seqs 4 "
+        "--block-size 64 --gpu-memory-utilization 0.9 --enable-prefix-caching "
+        """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_producer"}'"""
+    )
+    assert decode.startswith("# decode: 1 replica of\nvllm serve acme/moe --tensor-parallel-size 1 ")
+    assert decode.endswith(
+        """--no-enable-prefix-caching --kv-transfer-config """
+        """'{"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}'"""
+    )
 
 
 def test_only_equal_measurements_of_equal_workers_are_folded():

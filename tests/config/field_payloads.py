@@ -49,6 +49,27 @@ RANKS = changed(
     {"spec.engine.dp_size": 2, "spec.requests": [_request(n, input_token_ids=None) for n in range(3)]},
 )
 
+# The same on a prefill and a decode worker, whose link takes 1 ms for 8 tokens.
+_LINK = {"kv_transfer_bytes_per_token": 125_000, "kv_transfer_bandwidth": 1.0}
+_ROLE = {"dp_size": 1, "tensor_parallel_size": 1}
+PAIR = changed(
+    CROWD,
+    {
+        "spec.topology": {
+            "kind": "disaggregated",
+            "prefill": {"initial_workers": 1},
+            "decode": {"initial_workers": 1},
+        },
+        "spec.engine": {
+            "prefill": {**_ROLE, "rank": {**RANK, **_LINK}},
+            "decode": {**_ROLE, "rank": {**RANK}},
+        },
+    },
+)
+# The last prompt finds its beginning on the decode worker.
+SPREAD = changed(PAIR, {"spec.requests.5.arrival_time_ms": 500.0, "spec.requests.5.output_tokens": 1})
+UNLINKED = changed(PAIR, {"spec.engine.prefill.rank": RANK})
+
 SYNTHETIC = {
     "spec": SPEC,
     "traffic": {"source_type": "synthetic", "isl": 24, "osl": 8, "request_count": 6},

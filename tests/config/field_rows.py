@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from .field_payloads import AIC, CONFIG, CROWD
-from .field_walk import Acts, Inert, Refused, Why
+from .field_walk import Acts, Inert, Refused
 
 ENGINE, RANK_PATH = "spec.engine", "spec.engine.rank"
-POOL = {"initial_workers": 1}
-PAIR = {"kind": "disaggregated", "prefill": POOL, "decode": POOL}
 TIER = {
     f"{RANK_PATH}.kv_cache_bytes_per_token": 64,
     f"{RANK_PATH}.native_host_offload": {"num_host_blocks": 8},
@@ -51,7 +49,13 @@ def idle_aic(why, note, base=AIC, **fields) -> Inert:
     return Inert(base, changes, f"{CONFIG}.{note}", why)
 
 
-def disagg(**changes) -> Refused:
-    topology = PAIR | changes
-    text = "spec.topology.kind: topology 'disaggregated' is not supported yet (supported: aggregated)"
-    return Refused(CROWD, {"spec.topology": topology}, text, Why.DISAGG)
+def pair(base, metric, **fields) -> Acts:
+    return Acts(base, {f"spec.topology.{name}": value for name, value in fields.items()}, metric)
+
+
+def role(stage, base, metric, **fields) -> Acts:
+    return Acts(base, {f"{ENGINE}.{stage}.{name}": value for name, value in fields.items()}, metric)
+
+
+def source(base, metric, **fields) -> Acts:
+    return Acts(base, {f"{ENGINE}.prefill.rank.{name}": value for name, value in fields.items()}, metric)

@@ -16,8 +16,10 @@ from .field_payloads import (
     MOE,
     MOE_2,
     OTHER_SYSTEMS,
+    PAIR,
     POLYNOMIAL,
     RANK,
+    SPREAD,
     SQUEEZE,
     TP_2,
 )
@@ -33,6 +35,8 @@ from .field_rows import (
     no_aic,
     no_rank,
     rank,
+    role,
+    source,
 )
 from .field_walk import Acts, FieldTable, Refused, Why, changed
 
@@ -45,14 +49,23 @@ TABLE.add(
     dp_size=Acts(CROWD, {f"{ENGINE}.dp_size": 2}, "duration_ms"),
     tensor_parallel_size=Acts(CROWD, {f"{ENGINE}.tensor_parallel_size": 2}, "gpu_hours"),
     rank=Acts(CROWD, {f"{ENGINE}.rank": RANK | {"max_num_seqs": 1}}, "duration_ms"),
-    prefill=Refused(
-        CROWD,
-        {f"{ENGINE}.prefill": {}},
-        "engine.prefill: has no effect in an aggregated topology",
-        Why.DISAGG,
+    prefill=(
+        role("prefill", PAIR, "mean_ttft_ms", rank=RANK | {"max_num_batched_tokens": 24}),
+        Refused(
+            CROWD,
+            {f"{ENGINE}.prefill": {}},
+            "engine.prefill: has no effect in an aggregated topology",
+            Why.TIED,
+        ),
     ),
-    decode=Refused(
-        CROWD, {f"{ENGINE}.decode": {}}, "engine.decode: has no effect in an aggregated topology", Why.DISAGG
+    decode=(
+        role("decode", PAIR, "duration_ms", dp_size=2),
+        Refused(
+            CROWD,
+            {f"{ENGINE}.decode": {}},
+            "engine.decode: has no effect in an aggregated topology",
+            Why.TIED,
+        ),
     ),
 )
 TABLE.add(
@@ -90,23 +103,32 @@ TABLE.add(
     ),
     aic_mtp_seed=no_rank(Why.SPECULATION, "aic_mtp_seed: 7 has no effect without aic_nextn", aic_mtp_seed=7),
     worker_type=no_rank(
-        Why.DISAGG, "worker_type: 'prefill' contradicts the topology (aggregated)", worker_type="prefill"
+        Why.TIED, "worker_type: 'prefill' contradicts the topology (aggregated)", worker_type="prefill"
     ),
     preemption_mode=rank(SQUEEZE, "mean_e2e_latency_ms", preemption_mode="fifo"),
     emit_kv_events=no_rank(Why.ROUTER, "emit_kv_events: true is not supported yet", emit_kv_events=True),
     emit_kv_token_ids=no_rank(Why.ROUTER, "emit_kv_token_ids: needs emit_kv_events", emit_kv_token_ids=True),
-    kv_transfer_bytes_per_token=idle_rank(
-        Why.DISAGG,
-        "kv_transfer_bytes_per_token: no effect in an aggregated topology",
-        kv_transfer_bytes_per_token=64,
+    kv_transfer_bytes_per_token=(
+        source(PAIR, "mean_ttft_ms", kv_transfer_bytes_per_token=500_000),
+        idle_rank(
+            Why.TIED,
+            "kv_transfer_bytes_per_token: no effect in an aggregated topology",
+            kv_transfer_bytes_per_token=64,
+        ),
     ),
-    kv_transfer_bandwidth=idle_rank(
-        Why.DISAGG, "kv_transfer_bandwidth: no effect in an aggregated topology", kv_transfer_bandwidth=50.0
+    kv_transfer_bandwidth=(
+        source(PAIR, "mean_ttft_ms", kv_transfer_bandwidth=0.5),
+        idle_rank(
+            Why.TIED, "kv_transfer_bandwidth: no effect in an aggregated topology", kv_transfer_bandwidth=50.0
+        ),
     ),
-    kv_transfer_timing_mode=idle_rank(
-        Why.DISAGG,
-        "kv_transfer_timing_mode: no effect in an aggregated topology",
-        kv_transfer_timing_mode="destination_missing",
+    kv_transfer_timing_mode=(
+        source(SPREAD, "mean_ttft_ms", kv_transfer_timing_mode="destination_missing"),
+        idle_rank(
+            Why.TIED,
+            "kv_transfer_timing_mode: no effect in an aggregated topology",
+            kv_transfer_timing_mode="destination_missing",
+        ),
     ),
     kv_cache_bytes_per_token=idle_rank(
         Why.TIERS,

@@ -19,6 +19,7 @@ from .field_payloads import (
     CONSTANT,
     CROWD,
     INTERVAL,
+    PAIR,
     PLAYS,
     POISSON,
     RANK,
@@ -30,8 +31,9 @@ from .field_payloads import (
     SYNTHETIC,
     TRACE,
     TRACES,
+    UNLINKED,
 )
-from .field_rows import disagg, request, traffic
+from .field_rows import pair, request, traffic
 from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
 TABLE = FieldTable()
@@ -74,7 +76,7 @@ TABLE.add(
 )
 TABLE.add(
     Aggregated,
-    kind=disagg(),
+    kind=Acts(CROWD, {"spec.topology": PAIR["spec"]["topology"] | {"kind": "disaggregated"}}, "duration_ms"),
     workers=Acts(CROWD, {"spec.topology.workers": {"initial_workers": 3}}, "duration_ms"),
 )
 TABLE.add(
@@ -89,10 +91,10 @@ TABLE.add(
 )
 TABLE.add(
     Disaggregated,
-    kind=disagg(),
-    prefill=disagg(prefill={"initial_workers": 2}),
-    decode=disagg(decode={"initial_workers": 2}),
-    handoff_latency_ms=disagg(handoff_latency_ms=5.0),
+    kind=Acts(CROWD, {"spec.topology": PAIR["spec"]["topology"] | {"kind": "disaggregated"}}, "duration_ms"),
+    prefill=pair(PAIR, "mean_ttft_ms", prefill={"initial_workers": 2}),
+    decode=pair(PAIR, "duration_ms", decode={"initial_workers": 2}),
+    handoff_latency_ms=pair(UNLINKED, "mean_ttft_ms", handoff_latency_ms=5.0),
 )
 TABLE.add(
     Adapters,

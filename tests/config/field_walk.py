@@ -25,7 +25,6 @@ class Why(Enum):
     # What later versions bring.
     SGLANG = "SGLang"
     TRTLLM = "TensorRT-LLM"
-    DISAGG = "disaggregation"
     ROUTER = "kv_router"
     PLANNER = "planner"
     TIERS = "host tiers and state caches"

@@ -30,10 +30,6 @@ STATE = {
 }
 LATER = [
     (
-        disaggregated(),
-        "spec.topology.kind: topology 'disaggregated' is not supported yet (supported: aggregated)",
-    ),
-    (
         rank(backend="sglang"),
         "spec.engine.rank.backend: backend 'sglang' is not supported yet (supported: vllm)",
     ),

@@ -25,6 +25,7 @@ ACTS, REFUSED, INERT = (list(TABLE.cases(kind)) for kind in (Acts, Refused, Iner
 # The fields that do nothing for another reason than that their subject comes later.
 WITHOUT_CHOICE = {
     "ReplaySpec.version",
+    "RankConfig.worker_type",
     "ExternalTiming.provider",
     "AicConfig.fmha_dtype",
     "AicConfig.comm_dtype",

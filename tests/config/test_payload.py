@@ -202,10 +202,18 @@ def test_equal_limits_are_accepted():
         (
             {
                 "spec": disaggregated(
-                    decode={"rank": {"trtllm": {}}}, prefill={"rank": {"kv_transfer_bandwidth": 1}}
+                    decode={"rank": {"trtllm": {}, "kv_transfer_bandwidth": 2}},
+                    prefill={"rank": {"kv_transfer_bandwidth": 1, "preemption_mode": "fifo"}},
                 )
             },
-            (),
+            (
+                "spec.engine.prefill.rank.preemption_mode: no effect on a prefill worker, "
+                "which never runs more than one request on",
+                "spec.engine.decode.rank.kv_transfer_bandwidth: no effect, "
+                "transfers are those of the prefill worker",
+                "spec.engine.prefill.rank.kv_transfer_bandwidth: no effect "
+                "without both bytes and bandwidth of the transfer",
+            ),
         ),
     ],
 )

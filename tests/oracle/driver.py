@@ -43,7 +43,7 @@ class Driver:
         index = self.session_of[request]
         turns = self.traffic.sessions[index].turns
         following = (request.turn_index or 0) + 1
-        if following < len(turns):
+        if following < len(turns) and request.status != "failed":
             if self.traffic.accumulate:
                 # The prompt stays in the history whatever became of it; the outputs only of a completed turn.
                 kept = request.length if request.status == "completed" else request.isl

@@ -46,8 +46,8 @@ def report_records(report: dict[str, Any]) -> dict[Key, Record]:
 
 
 def _of_row(row: dict[str, Any]) -> Record:
-    first = _ns(row["first_token_ms"])
-    gap = _ns(row["ttst_ms"])
+    first = as_ns(row["first_token_ms"])
+    gap = as_ns(row["ttst_ms"])
     return {
         "arrival": clock_ns(float(row["arrival_time_ms"])),
         "input": row["input_length"],
@@ -55,16 +55,17 @@ def _of_row(row: dict[str, Any]) -> Record:
         "emitted": row["output_length"],
         "scheduler": row["decode_worker_idx"],
         "admissions": [
-            (_ns(entry["at_ms"]), entry["reused_input_tokens"]) for entry in row["admission_history"]
+            (as_ns(entry["at_ms"]), entry["reused_input_tokens"]) for entry in row["admission_history"]
         ],
         "first_token": first,
         "second_token": None if gap is None or first is None else first + gap,
-        "last_token": _ns(row["last_token_ms"]),
-        "terminal": _ns(row["terminal_time_ms"]),
+        "last_token": as_ns(row["last_token_ms"]),
+        "terminal": as_ns(row["terminal_time_ms"]),
         "status": row["terminal_status"],
         "reason": row.get("reason"),
     }
 
 
-def _ns(ms: float | None) -> int | None:
+def as_ns(ms: float | None) -> int | None:
+    """Whole ns of an instant or duration that may not be there."""
     return None if ms is None else round(ms * 1e6)

@@ -111,7 +111,7 @@ def _rows(draw: st.DrawFn, rank: dict[str, Any], trace_block: int, planned: bool
 
 
 @st.composite
-def _trace(
+def draw_trace(
     draw: st.DrawFn, rank: dict[str, Any], trace_format: str, planned: bool
 ) -> tuple[dict, list[dict]]:
     block = rank["block_size"]
@@ -133,7 +133,7 @@ def _trace(
 
 
 @st.composite
-def _synthetic(draw: st.DrawFn, rank: dict[str, Any]) -> dict[str, Any]:
+def draw_synthetic(draw: st.DrawFn, rank: dict[str, Any]) -> dict[str, Any]:
     pool_tokens = rank["num_gpu_blocks"] * rank["block_size"]
     isl = draw(st.integers(1, max(2, min(40, pool_tokens))))
     osl = draw(st.sampled_from([osl for osl in OUTPUTS if osl]))
@@ -177,9 +177,9 @@ def scenarios(draw: st.DrawFn, trace_format: str = "mooncake", planned: bool = T
     rank = draw(ranks())
     rows: list[dict[str, Any]] | None = None
     if draw(st.integers(0, 3)):
-        traffic, rows = draw(_trace(rank, trace_format, planned))
+        traffic, rows = draw(draw_trace(rank, trace_format, planned))
     else:
-        traffic = draw(_synthetic(rank))
+        traffic = draw(draw_synthetic(rank))
     spec = payload_spec(rank, draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 1, 2, 3])))
     if draw(st.integers(0, 5)) == 5:
         spec["max_sim_time_ms"] = draw(st.sampled_from([0.0, 10.0, 22.0, 60.0, 150.0]))

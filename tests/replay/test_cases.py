@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from aisimulate._runtime import run_replay_json
+from oracle.disagg import replay_disaggregated
 from oracle.fleet import replay
+from oracle.handoff_records import handoff_records, report_handoffs
 from oracle.records import oracle_records, report_records
 from oracle.stream import Stream
 
@@ -64,7 +66,7 @@ GRAPHS = [
     "c73-agentic-reject-fails-play",
     "c74-agentic-zero-output",
 ]
-LATER_TOPOLOGY = [
+DISAGGREGATED = [
     "c30-disagg-vllm",
     "c31-disagg-one-token",
     "c34-disagg-2p1d",
@@ -73,8 +75,8 @@ LATER_TOPOLOGY = [
     "c81-disagg-reject",
     "c85-disagg-transfer-missing-only",
     "c86-disagg-transfer-full",
-    "c87-disagg-trtllm",
 ]
+LATER_TOPOLOGY = ["c87-disagg-trtllm"]
 # A scaling policy attached in process drove these; the payload can only name a provider.
 LATER_SCALING = ["c60-scale-up", "c62-scale-down", "c63-cancel-starting", "c65-target-zero"]
 NO_PAYLOAD = [
@@ -109,7 +111,7 @@ def close(want: object, got: object, tolerance: float) -> bool:
 
 def by_outcome(record: dict[str, Any]) -> tuple[float, ...]:
     keys = ("arrival_time_ms", "input_length", "terminal_time_ms", "decode_worker_idx")
-    return tuple(record[key] for key in keys)
+    return tuple(-1.0 if record[key] is None else record[key] for key in keys)
 
 
 def reported(record: dict[str, Any]) -> dict[str, Any]:
@@ -118,12 +120,13 @@ def reported(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_case_is_in_one_list() -> None:
-    lists = EQUAL + DIFFERENT + [*BAD_INPUT] + GRAPHS + LATER_TOPOLOGY + LATER_SCALING + NO_PAYLOAD
+    lists = EQUAL + DISAGGREGATED + DIFFERENT + [*BAD_INPUT] + GRAPHS
+    lists += LATER_TOPOLOGY + LATER_SCALING + NO_PAYLOAD
     assert sorted(lists) == sorted(CASES)
     assert [name for name, case in CASES.items() if "payload" not in case] == NO_PAYLOAD
 
 
-@pytest.mark.parametrize("name", EQUAL + GRAPHS)
+@pytest.mark.parametrize("name", EQUAL + GRAPHS + DISAGGREGATED)
 def test_summary_equals_the_reference(name: str, tmp_path: Path) -> None:
     report = run(payload_of(name, tmp_path))
 
@@ -136,7 +139,7 @@ def test_summary_equals_the_reference(name: str, tmp_path: Path) -> None:
     assert wrong == {}
 
 
-@pytest.mark.parametrize("name", EQUAL + GRAPHS)
+@pytest.mark.parametrize("name", EQUAL + GRAPHS + DISAGGREGATED)
 def test_records_equal_the_reference(name: str, tmp_path: Path) -> None:
     records = sorted(map(reported, run(payload_of(name, tmp_path)).get("per_request", [])), key=by_outcome)
     wanted = sorted(CASES[name]["per_request"], key=by_outcome)
@@ -159,6 +162,13 @@ def test_records_equal_the_oracle(name: str, tmp_path: Path) -> None:
     payload = payload_of(name, tmp_path)
 
     assert report_records(run(payload)) == oracle_records(replay(payload))
+
+
+@pytest.mark.parametrize("name", DISAGGREGATED)
+def test_handoffs_equal_the_oracle(name: str, tmp_path: Path) -> None:
+    payload = payload_of(name, tmp_path)
+
+    assert report_handoffs(run(payload)) == handoff_records(replay_disaggregated(payload))
 
 
 def test_no_cap_means_a_burst(tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ from spica_walk import (
     FRONT,
     GOODPUT,
     ONE_BY_ONE,
+    PAIR,
+    PAIR_CROWD,
+    PAIR_GROUPS,
     PINNED,
     POOL,
     RATE,
@@ -54,20 +57,37 @@ def dropped(why: Why, knob: str, value: str, kept: str) -> Effect:
 
 
 def role_fields() -> dict[str, tuple[Effect, ...]]:
-    """The fields of the two disaggregated roles."""
-    values = {
+    """The fields of the two disaggregated roles: they act in that mode, and do nothing without it."""
+    acting = {
+        "prefill_max_num_batched_tokens": space(PAIR, prefill_max_num_batched_tokens=[16384]),
+        "prefill_max_num_seqs": space(PAIR, prefill_max_num_seqs=[1]),
+        "prefill_gpu_memory_utilization": space(PAIR_GROUPS, prefill_gpu_memory_utilization=0.2),
+        "prefill_enable_prefix_caching": space(PAIR, prefill_enable_prefix_caching=False),
+        "decode_max_num_batched_tokens": Refused(
+            PAIR,
+            {"search_space.decode_max_num_batched_tokens": [4096]},
+            "decode_max_num_batched_tokens",
+            Why.ONE_VALUE,
+        ),
+        "decode_max_num_seqs": space(PAIR_CROWD, decode_max_num_seqs=[1024]),
+        "decode_gpu_memory_utilization": space(PAIR, decode_gpu_memory_utilization=0.5),
+        "decode_enable_prefix_caching": Acts(
+            PAIR, {"search_space.decode_enable_prefix_caching": True}, sees=("payloads", "notes")
+        ),
+    }
+    given = {
         "max_num_batched_tokens": [8192],
         "max_num_seqs": [256],
         "gpu_memory_utilization": 0.5,
         "enable_prefix_caching": True,
     }
     rows = {
-        f"{role}_{name}": (idle(Why.DISAGG, "without disagg", **{f"{role}_{name}": value}),)
-        for role in ("prefill", "decode")
-        for name, value in values.items()
+        name: (effect, idle(Why.MODE, "without disagg", **{name: given[name.split("_", 1)[1]]}))
+        for name, effect in acting.items()
     }
-    both = (idle(Why.DISAGG, "without disagg", prefill_block_size=32, decode_block_size=32),)
-    return rows | {"prefill_block_size": both, "decode_block_size": both}
+    sizes = {"prefill_block_size": 32, "decode_block_size": 32}
+    both = (space(PAIR, **sizes), idle(Why.MODE, "without disagg", **sizes))
+    return rows | dict.fromkeys(sizes, both)
 
 
 NO_ROUTER, NO_TIER, NO_POLICY = "without kv_router", "with num_g2_blocks 0", "without a scaling policy"
@@ -133,8 +153,15 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         ),
     ),
     "deployment_mode": (
-        unsupported(Why.DISAGG, "deployment_mode", "disagg"),
-        dropped(Why.DISAGG, "deployment_mode", "disagg", "agg"),
+        Acts(
+            POOL,
+            {
+                "search_space.deployment_mode": ["disagg"],
+                "search_space.agg_max_num_batched_tokens": None,
+                "search_space.agg_max_num_seqs": None,
+            },
+        ),
+        Acts(POOL, {"search_space.deployment_mode": ["agg", "disagg"]}),
     ),
     "backend": (
         unsupported(Why.BACKENDS, "backend", "sglang"),

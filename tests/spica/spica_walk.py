@@ -23,7 +23,8 @@ class Why(Enum):
     """What later versions bring, and refuse or report until then."""
 
     BACKENDS = "SGLang and TensorRT-LLM"
-    DISAGG = "disaggregation"
+    MODE = "the other deployment mode uses it (not left to a later version)"
+    ONE_VALUE = "there is one legal value (not left to a later version)"
     ROUTER = "kv_router"
     PLANNER = "planner"
     TIERS = "host tiers"
@@ -164,6 +165,31 @@ PINNED: Config = {
     "goal": {"target": "throughput"},
     "sweep": SWEEP,
 }
+# One prefill and one decode worker, short of seats and of KV cache.
+PAIR: Config = changed(
+    PINNED,
+    {
+        "search_space.deployment_mode": ["disagg"],
+        "search_space.agg_max_num_batched_tokens": None,
+        "search_space.agg_max_num_seqs": None,
+        "search_space.parallel_configs": [{"prefill": {"tp": 1}, "decode": {"tp": 1}}],
+        "search_space.prefill_max_num_batched_tokens": [8192],
+        "search_space.prefill_max_num_seqs": [8],
+        "search_space.prefill_gpu_memory_utilization": 0.3,
+        "search_space.decode_max_num_seqs": [256],
+        "workload.shared_prefix_ratio": 0.5,
+        "workload.num_prefix_groups": 2,
+    },
+)
+PAIR_CROWD = changed(PAIR, {"workload": {"isl": 20, "osl": 40, "concurrency": 900, "num_request_ratio": 1}})
+PAIR_GROUPS = changed(
+    PAIR,
+    {
+        "search_space.context_length": 32_768,
+        "workload.num_prefix_groups": 6,
+        "workload.num_request_ratio": 4,
+    },
+)
 # The three deployments of one or two GPUs.
 POOL = changed(PINNED, {"search_space.parallel_configs": None, "sweep.candidates_per_round": 3})
 # A mixture of experts: without its one-GPU workers, four deployments on two GPUs.

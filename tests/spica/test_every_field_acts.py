@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from spica_field_table import TABLE
-from spica_walk import PINNED, POOL, TRACE, Acts, Inert, Refused, cases, changed, look
+from spica_walk import PAIR, PINNED, POOL, TRACE, Acts, Inert, Refused, Why, cases, changed, look
 
 from aisimulate.spica.config import SmartSearchConfig
 from model_walk import models_below
@@ -70,7 +70,7 @@ def test_a_seed_that_draws_nothing_is_reported(sampler, told, monkeypatch):
 
 
 def test_a_plain_search_has_no_remarks(monkeypatch):
-    for base in (PINNED, POOL, TRACE):
+    for base in (PINNED, PAIR, POOL, TRACE):
         assert look(base, monkeypatch).notes == []
 
 
@@ -90,5 +90,5 @@ def test_the_documentation_says_what_comes_later():
         section = text.split(f"\n### {heading}\n")[1].split("\n### ")[0]
         lines = {line.split("`")[1]: line for line in section.splitlines() if line.startswith("| `")}
         for name, effects in TABLE[model].items():
-            acts = any(isinstance(effect, Acts) for effect in effects)
+            acts = any(isinstance(effect, Acts) or effect.why is Why.ONE_VALUE for effect in effects)
             assert acts or "not simulated yet" in lines[name], name

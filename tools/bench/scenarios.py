@@ -64,6 +64,7 @@ BENCHMARKS = (
     Benchmark("03_conv_cl256_rr_8w", "03_conv_cl256_rr_8w", Bounds(ratio=0.20)),
     Benchmark("09_pressure_1k1k_lifo", "09_pressure_1k1k_lifo", Bounds(ratio=0.10)),
     Benchmark("11_glm_120k_c11940_w6", "11_glm_120k_c11940_w6", Bounds(ratio=0.015)),
+    Benchmark("07_conv_disagg_4p4d", "07_conv_disagg_4p4d", Bounds(ratio=0.10, rss_mb=130.0, plans=52_495)),
     Benchmark("11s_glm_24k_c11940_w6", "11s_glm_24k_c11940_w6", Bounds(ratio=0.02)),
     Benchmark("20_aic_qwen32b_tp4_conv1000_w8", "20_aic_qwen32b_tp4_conv_w8", cut=True, warm=True),
     Benchmark(

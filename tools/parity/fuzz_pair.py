@@ -1,6 +1,7 @@
 """Random replays through two interpreters that both have `aisimulate._runtime`: ours, and the reference.
 
-fuzz_pair.py gen KIND NUMBER SEED INSTANCES.jsonl         instances of the seeds SEED .. SEED + NUMBER - 1
+fuzz_pair.py gen BACKEND NUMBER SEED INSTANCES.jsonl      instances of the seeds SEED .. SEED + NUMBER - 1
+                                                          (--topology disaggregated: prefill and decode pools)
 PYTHON fuzz_pair.py run INSTANCES.jsonl RESULTS.jsonl     each in a child process, --limit seconds at most
 fuzz_pair.py diff OURS.jsonl THEIRS.jsonl                 every admission, token and status, at 1 ns
 
@@ -33,7 +34,7 @@ Result = dict[str, Any]
 def generate(args: argparse.Namespace) -> int:
     """Write instances, one JSON object per line."""
     seeds = range(args.seed, args.seed + args.number)
-    lines = (json.dumps(instance(seed, args.kind)) + "\n" for seed in seeds)
+    lines = (json.dumps(instance(seed, args.backend, args.topology)) + "\n" for seed in seeds)
     Path(args.instances).write_text("".join(lines))
     return 0
 
@@ -141,14 +142,23 @@ def _outcomes(result: Result) -> Counter[tuple[Any, ...]]:
     return Counter(map(_outcome, result["records"]))
 
 
+HANDOFF_TIMES = (
+    "source_held_ms",
+    "destination_reserved_ms",
+    "destination_activated_ms",
+    "source_released_ms",
+)
+
+
 def _outcome(record: dict[str, Any]) -> tuple[Any, ...]:
-    times = ("arrival_time_ms", "first_token_ms", "last_token_ms", "terminal_time_ms")
+    times = ("arrival_time_ms", "first_token_ms", "last_token_ms", "terminal_time_ms", *HANDOFF_TIMES)
     admissions = tuple((_ns(h["at_ms"]), h["reused_input_tokens"]) for h in record["admission_history"])
     return (
         *(_ns(record[name]) for name in times),
         record["input_length"],
         record["output_length"],
         record["terminal_status"],
+        record["prefill_worker_idx"],
         record["decode_worker_idx"],
         admissions,
     )
@@ -167,10 +177,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     commands = parser.add_subparsers(required=True)
     gen = commands.add_parser("gen", help="write random instances")
-    gen.add_argument("kind")
+    gen.add_argument("backend")
     gen.add_argument("number", type=int)
     gen.add_argument("seed", type=int)
     gen.add_argument("instances")
+    gen.add_argument("--topology", choices=("aggregated", "disaggregated"), default="aggregated")
     gen.set_defaults(call=generate)
     runs = commands.add_parser("run", help="run instances with this interpreter")
     runs.add_argument("instances")

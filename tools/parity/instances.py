@@ -12,12 +12,12 @@ OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 Instance = dict[str, Any]
 
 
-def instance(seed: int, kind: str) -> Instance:
-    """Build the instance of a seed; `kind` is a backend, with `-pd` for prefill/decode disaggregation."""
-    backend, disaggregated = kind.removesuffix("-pd"), kind.endswith("-pd")
+def instance(seed: int, backend: str, topology: str = "aggregated") -> Instance:
+    """Build the instance of a seed."""
     if backend not in BACKENDS:
-        raise SystemExit(f"unknown kind {kind!r}: use one of {', '.join(BACKENDS)}, with or without -pd")
-    draw = random.Random(f"{kind}/{seed}")
+        raise SystemExit(f"unknown backend {backend!r}: use one of {', '.join(BACKENDS)}")
+    disaggregated = topology == "disaggregated"
+    draw = random.Random(f"{backend}{'-pd' if disaggregated else ''}/{seed}")
     rank = _rank(draw, backend)
     if disaggregated and draw.random() < 0.6:
         rank |= _transfer(draw)
@@ -84,8 +84,10 @@ def _transfer(draw: random.Random) -> dict[str, Any]:
 
 def _topology(draw: random.Random, disaggregated: bool) -> dict[str, Any]:
     roles = ("prefill", "decode") if disaggregated else ("workers",)
-    pools = {role: {"initial_workers": draw.randint(1, 3)} for role in roles}
-    return {"kind": "disaggregated" if disaggregated else "aggregated", **pools}
+    pools: dict[str, Any] = {role: {"initial_workers": draw.randint(1, 3)} for role in roles}
+    if not disaggregated:
+        return {"kind": "aggregated", **pools}
+    return {"kind": "disaggregated", **pools, "handoff_latency_ms": draw.choice([0.0, 0.0, 3.5])}
 
 
 def _engine(draw: random.Random, rank: dict[str, Any], disaggregated: bool) -> dict[str, Any]:
@@ -93,9 +95,18 @@ def _engine(draw: random.Random, rank: dict[str, Any], disaggregated: bool) -> d
     role = {"dp_size": dp_size, "tensor_parallel_size": 1, "rank": rank}
     if not disaggregated:
         return role
-    decode = {**rank, "worker_type": "decode", "enable_prefix_caching": draw.random() < 0.5}
-    prefill = {**rank, "worker_type": "prefill"}
-    return {**role, "prefill": {**role, "rank": prefill}, "decode": {**role, "rank": decode}}
+    prefill, decode = ({**rank, "worker_type": stage} for stage in ("prefill", "decode"))
+    decode["enable_prefix_caching"] = draw.random() < 0.5
+    if draw.random() < 0.6:
+        decode["num_gpu_blocks"] = draw.choice([4, 6, 8, 12, 16, 24])
+        decode["max_num_seqs"] = draw.choice([1, 2, 3, 4, 8, 16])
+        decode["max_num_batched_tokens"] = draw.choice([4, 8, 16, 32, 64])
+    ranks = draw.choice([(1, 1), (1, 1), (1, 1), (2, 1), (1, 2), (2, 2)])
+    return {
+        **role,
+        "prefill": {**role, "dp_size": ranks[0], "rank": prefill},
+        "decode": {**role, "dp_size": ranks[1], "rank": decode},
+    }
 
 
 def _rows(

@@ -9,6 +9,10 @@ from aisimulate.config.spec import Aggregated, Disaggregated, ReplaySpec, Worker
 from aisimulate.config.traffic import RuntimeTraffic
 
 _TRANSFER = ("kv_transfer_bytes_per_token", "kv_transfer_bandwidth", "kv_transfer_timing_mode")
+_PREFILL_ONLY = (
+    ("decode_speedup_ratio", "on a prefill worker"),
+    ("preemption_mode", "on a prefill worker, which never runs more than one request on"),
+)
 
 
 def unused_settings(spec: ReplaySpec, traffic: RuntimeTraffic | None) -> Iterator[str]:
@@ -18,6 +22,8 @@ def unused_settings(spec: ReplaySpec, traffic: RuntimeTraffic | None) -> Iterato
     yield from _unused_pools(spec)
     for stage in spec.stages:
         yield from _unused_rank(spec, stage)
+    if isinstance(spec.topology, Disaggregated):
+        yield from _unused_pair(spec, spec.topology)
 
 
 def _unused_pools(spec: ReplaySpec) -> Iterator[str]:
@@ -41,6 +47,35 @@ def _unused_rank(spec: ReplaySpec, stage: str | None) -> Iterator[str]:
     for name, reason in _unused_names(rank, isinstance(spec.topology, Disaggregated)):
         if getattr(rank, name) != getattr(default, name):
             yield f"{path}.{name}: no effect {reason}"
+
+
+def _unused_pair(spec: ReplaySpec, topology: Disaggregated) -> Iterator[str]:
+    """Name what has no effect on prefill and decode workers (spec 01 section 6)."""
+    engine, default = spec.engine, RankConfig()
+    if engine.prefill is not None and engine.decode is not None:
+        flat = {"rank": (engine.rank, default), "dp_size": (engine.dp_size, 1)}
+        flat["tensor_parallel_size"] = (engine.tensor_parallel_size, 1)
+        for name, (value, usual) in flat.items():
+            if value != usual:
+                yield f"spec.engine.{name}: no effect beside prefill and decode"
+    prefill, decode = (engine.role(stage).rank for stage in ("prefill", "decode"))
+    for name, reason in _PREFILL_ONLY:
+        if getattr(prefill, name) != getattr(default, name) and engine.prefill is not None:
+            yield f"{engine.rank_path('prefill')}.{name}: no effect {reason}"
+    for name in _TRANSFER:
+        if getattr(decode, name) not in (getattr(default, name), getattr(prefill, name)):
+            yield f"{engine.rank_path('decode')}.{name}: no effect, transfers are those of the prefill worker"
+    yield from _unused_transfer(engine.rank_path("prefill"), prefill, topology)
+
+
+def _unused_transfer(path: str, rank: RankConfig, topology: Disaggregated) -> Iterator[str]:
+    is_timed = rank.kv_transfer_bytes_per_token is not None and bool(rank.kv_transfer_bandwidth)
+    if is_timed and topology.handoff_latency_ms:
+        yield "spec.topology.handoff_latency_ms: no effect beside bytes and bandwidth of the transfer"
+    default = RankConfig()
+    for name in () if is_timed else _TRANSFER:
+        if getattr(rank, name) != getattr(default, name):
+            yield f"{path}.{name}: no effect without both bytes and bandwidth of the transfer"
 
 
 def _unused_names(rank: RankConfig, disaggregated: bool) -> Iterator[tuple[str, str]]:

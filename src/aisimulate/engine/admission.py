@@ -27,45 +27,52 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
         sequence = waiting[0]
         budget = rank.budget
         if sequence.reason is None:
-            if budget == 0 and sequence.end_tokens > sequence.tokens:
-                return  # it has a token to compute, so not even a full hit lets it in
+            if budget == 0 and rank.needs_budget(sequence):
+                return
             if rank.partial is not None and rank.partial.keys is not None:
                 rank.cache_computed(rank.partial)
-            if _try_admit(rank, sequence, now_ns):
+            if rank.try_admit(rank, sequence, now_ns):
                 running += 1
                 if budget == rank.budget == 0:
                     return
                 continue
-            if running:
+            if running or rank.held:
                 return
-            sequence.reason = _stuck_reason(rank, sequence)
+            sequence.reason = stuck_reason(rank, sequence)
         rank.rejected.append(waiting.popleft())
         rank.eventful = rank.unusual = True
 
 
-def _stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:
+def stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:
     """Name what keeps the head out although nothing runs: it would wait for ever."""
     if -(-sequence.tokens // rank.params.block_size) > rank.params.num_gpu_blocks:
         return SEQUENCE_OVER_CAPACITY
     return PROMPT_OVER_BUDGET
 
 
-def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
+def try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     """Admit the head if its known length fits and the budget gives it a token; else do nothing."""
-    pool, size, budget = rank.pool, rank.block_size, rank.budget
-    tokens = end = sequence.tokens
+    pool = rank.pool
     match, tail = (pool.miss, sequence.len) if sequence.keys is None else _lookup(rank, sequence)
-    hit, held, _, _ = match
-    blocks, cached = -(-tokens // size), hit + tail
-    if blocks - held > pool.free + pool.inactive:
+    if -(-sequence.tokens // rank.block_size) - match[1] > pool.free + pool.inactive:
         return False
-    start = cached * size
+    return enter(rank, sequence, match, tail, now_ns)
+
+
+def enter(rank: RankScheduler, sequence: Sequence, match: Match, tail: int, now_ns: int) -> bool:
+    """Let the head, which fits, run if the budget gives it a token; else do nothing.
+
+    `match` is its cached prefix among the shared blocks, `tail` what is left of its own private run.
+    """
+    pool, size, budget = rank.pool, rank.block_size, rank.budget
+    hit = match[0]
+    cached = hit + tail
+    start, end = cached * size, sequence.tokens
     if end - start > budget:
         end = start + budget
         if end == start or _refuses_chunks(rank, sequence, start):
             return False
-        blocks = -(-end // size)
-    fresh = blocks - cached
+    fresh = -(-end // size) - cached
     if rank.planned:
         _make_room(rank, match, fresh + tail, now_ns)
     if hit:

@@ -29,13 +29,13 @@ class DecodeSet:
         "_buckets",
         "_finishes",
         "_openers",
-        "_reordered",
         "_residues",
         "context_tokens",
         "count",
         "members",
         "next_due",
         "passes",
+        "reordered",
     )
 
     def __init__(self, block_size: int) -> None:
@@ -49,7 +49,7 @@ class DecodeSet:
         self._openers: list[dict[Sequence, None]] | None = None
         self._buckets: dict[int, dict[Sequence, None]] = {}
         self._finishes: list[int] = []
-        self._reordered = False
+        self.reordered = False
 
     def add(self, sequence: Sequence) -> None:
         """Append a sequence that just emitted a token (its `tokens` counts it) to the running order."""
@@ -76,7 +76,7 @@ class DecodeSet:
         sequence.base -= 1
         self.context_tokens -= 1
         self._file(sequence)
-        self._reordered = True
+        self.reordered = True
 
     def _file(self, sequence: Sequence) -> None:
         base = sequence.base
@@ -116,8 +116,8 @@ class DecodeSet:
         while finishes and not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
-        if self._reordered:
-            finished.sort(key=_running_order)
+        if self.reordered:
+            finished.sort(key=running_order)
         members, residues, openers = self.members, self._residues, self._openers
         for sequence in finished:
             residue = -sequence.base % self._block_size
@@ -137,8 +137,8 @@ class DecodeSet:
             for sequence in self.members:
                 self._openers[-sequence.base % self._block_size][sequence] = None
         members = list(self._openers[(self.passes - 1) % self._block_size])
-        if self._reordered:
-            members.sort(key=_running_order)
+        if self.reordered:
+            members.sort(key=running_order)
         return members
 
     def opening(self) -> int:
@@ -175,5 +175,6 @@ class DecodeSet:
         return done >= self.next_due
 
 
-def _running_order(sequence: Sequence) -> int:
+def running_order(sequence: Sequence) -> int:
+    """Order sequences by their admission."""
     return sequence.order

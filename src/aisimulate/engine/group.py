@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.params import RankParams
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.worker import NewRank
 
 _CHUNK_PASSES = 64
 
@@ -33,7 +34,6 @@ class GroupWorker:
         "_active",
         "_durations",
         "_passes",
-        "_ranks",
         "_start_ns",
         "_timer",
         "_totals",
@@ -42,10 +42,13 @@ class GroupWorker:
         "exact",
         "gap_log",
         "plans",
+        "ranks",
     )
 
-    def __init__(self, params: RankParams, timer: PassTimer, dp_size: int) -> None:
-        self._ranks = [make_rank(params, timer) for _ in range(dp_size)]
+    def __init__(
+        self, params: RankParams, timer: PassTimer, dp_size: int, new_rank: NewRank = make_rank
+    ) -> None:
+        self.ranks = [new_rank(params, timer) for _ in range(dp_size)]
         self._timer = timer
         self.gap_log = GapLog(timer)
         self.busy = False
@@ -61,16 +64,16 @@ class GroupWorker:
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""
-        return any(rank.has_work for rank in self._ranks)
+        return any(rank.has_work for rank in self.ranks)
 
     @property
     def passes(self) -> int:
         """Passes simulated so far."""
-        return self._ranks[0].decoders.passes
+        return self.ranks[0].decoders.passes
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence placed on one rank of this worker."""
-        self._ranks[sequence.rank].submit(sequence)
+        self.ranks[sequence.rank].submit(sequence)
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
@@ -82,7 +85,7 @@ class GroupWorker:
 
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
-        self._active = [rank for rank in self._ranks if rank.has_work]
+        self._active = [rank for rank in self.ranks if rank.has_work]
         if not self._active:
             return False
         self.plans += 1
@@ -92,11 +95,12 @@ class GroupWorker:
         self._passes = min(planned)
         if not all(rank.run_batch for rank in self._active):
             self._passes = 1
+            self.busy = any(rank.run_batch or rank.eventful for rank in self._active)
         self._durations = [max(self._first_ns(rank) for rank in self._active)]
         self._totals = self._durations[:]
         self.exact = self._passes == 1
         self.end_ns = now_ns + (self._durations[0] if self.exact else self._floor_ns())
-        return True
+        return self.busy
 
     def _floor_ns(self) -> int:
         """Give a cheap lower bound of the run in flight."""
@@ -144,7 +148,7 @@ class GroupWorker:
         first_end_ns = self._start_ns + self._durations[0]
         terminal: list[Sequence] = []
         active = set(map(id, self._active))
-        for rank in self._ranks:
+        for rank in self.ranks:
             if id(rank) in active:
                 terminal += rank.commit(self._passes, first_end_ns, self.end_ns)
             else:
@@ -168,8 +172,8 @@ class GroupWorker:
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
-        spans = [span for rank in self._ranks for span in rank.lost_spans()]
+        spans = [span for rank in self.ranks for span in rank.lost_spans()]
         if spans:
             self.gap_log.leave_out(Absences(spans))
-        self.gap_log.singles = [gap for rank in self._ranks for gap in rank.singles]
+        self.gap_log.singles = [gap for rank in self.ranks for gap in rank.singles]
         return self.gap_log

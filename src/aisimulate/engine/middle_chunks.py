@@ -25,7 +25,7 @@ def compute_middle_chunks(
     decoders, pool, timer = rank.decoders, rank.pool, rank.timer
     batch, size, fused = decoders.count, rank.block_size, rank.fused
     budget = rank.pass_tokens - batch
-    if budget <= 0 or rank.unusual or sequence.planned or not _head_waits(rank):
+    if budget <= 0 or rank.unusual or rank.overtaken or sequence.planned or not _head_waits(rank):
         return now_ns
     start = sequence.computed
     opened = -(-start // size)
@@ -58,4 +58,4 @@ def _head_waits(rank: RankScheduler) -> bool:
     if not rank.waiting:
         return True
     head = rank.waiting[0]
-    return head.reason is None and head.end_tokens > head.tokens
+    return head.reason is None and rank.needs_budget(head)

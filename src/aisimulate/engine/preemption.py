@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.decode_set import running_order
+
 if TYPE_CHECKING:
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
@@ -25,6 +27,8 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
                 break
             if rank.partial is not None:
                 preempt_partial(rank)
+            elif rank.decoders.reordered:
+                preempt_decoder(rank, max(members, key=running_order), now_ns)
             else:
                 preempt_decoder(rank, next(reversed(members)), now_ns)
     rank.budget = rank.pass_tokens - rank.decoders.count
@@ -50,12 +54,18 @@ def preempt_partial(rank: RankScheduler) -> None:
     _requeue(rank, sequence, sequence.computed)
 
 
+def preempt_scheduled(rank: RankScheduler, sequence: Sequence) -> None:
+    """Preempt a sequence whose chunk is in the pass being planned."""
+    rank.unschedule(sequence)
+    _requeue(rank, sequence, sequence.computed)
+
+
 def preempt_for_head(rank: RankScheduler, now_ns: int) -> None:
     """Preempt the last (fifo: first) of the running order, scheduled in this pass as it may be."""
     running = [*rank.decoders.members, *rank.joining, *rank.done]
     if rank.partial is not None:
         running.append(rank.partial)
-    victim = (min if rank.fifo else max)(running, key=_running_order)
+    victim = (min if rank.fifo else max)(running, key=running_order)
     if victim in rank.decoders.members:
         scheduled = victim not in rank.held_back
         if not scheduled:
@@ -63,8 +73,7 @@ def preempt_for_head(rank: RankScheduler, now_ns: int) -> None:
         rank.budget += scheduled
         preempt_decoder(rank, victim, now_ns, scheduled)
     else:
-        rank.unschedule(victim)
-        _requeue(rank, victim, victim.computed)
+        preempt_scheduled(rank, victim)
 
 
 def _requeue(rank: RankScheduler, sequence: Sequence, computed_tokens: int) -> None:
@@ -75,7 +84,3 @@ def _requeue(rank: RankScheduler, sequence: Sequence, computed_tokens: int) -> N
     sequence.computed = 0
     sequence.most_computed = max(sequence.most_computed, computed_tokens)
     rank.waiting.appendleft(sequence)
-
-
-def _running_order(sequence: Sequence) -> int:
-    return sequence.order

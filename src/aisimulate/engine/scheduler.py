@@ -13,7 +13,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from aisimulate.engine import preemption, stepwise
-from aisimulate.engine.admission import PROMPT_OVER_CAPACITY, PROMPT_OVER_MODEL_LEN, admit_waiting
+from aisimulate.engine.admission import (
+    PROMPT_OVER_CAPACITY,
+    PROMPT_OVER_MODEL_LEN,
+    admit_waiting,
+    try_admit,
+)
 from aisimulate.engine.decode_set import DecodeSet
 from aisimulate.engine.run_pool import RunPool
 from aisimulate.engine.sequence import COMPLETED, REJECTED, Sequence
@@ -44,6 +49,8 @@ class RankScheduler:
         "_longest_prompt",
         "_opening",
         "_start_ns",
+        "_watchful",
+        "admit",
         "block_size",
         "budget",
         "decoders",
@@ -53,8 +60,10 @@ class RankScheduler:
         "fifo",
         "fresh",
         "gap_weight",
+        "held",
         "held_back",
         "joining",
+        "overtaken",
         "params",
         "partial",
         "pass_ns",
@@ -69,6 +78,7 @@ class RankScheduler:
         "spans",
         "stalled",
         "timer",
+        "try_admit",
         "unusual",
         "waiting",
     )
@@ -102,7 +112,11 @@ class RankScheduler:
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
         self._start_ns = self._opening = self.budget = 0
         self.pass_tokens = params.max_num_batched_tokens
-        self.fifo = params.preemption_mode == "fifo"
+        self.fifo = self._watchful = params.preemption_mode == "fifo"
+        self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
+        self.admit = admit_waiting
+        self.try_admit = try_admit  # the rule for the head of the queue
+        self.held = 0  # prompts that have blocks but do not run: handed over, or to come
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
             self._longest_prompt = min(params.total_kv_tokens, params.max_model_len - 1)
@@ -145,6 +159,13 @@ class RankScheduler:
             return PROMPT_OVER_MODEL_LEN
         return PROMPT_OVER_CAPACITY
 
+    def needs_budget(self, sequence: Sequence) -> bool:
+        """Whether a waiting sequence cannot be admitted once the token budget is gone.
+
+        One that has a token to sample has one to compute: not even a full hit lets it in.
+        """
+        return sequence.end_tokens > sequence.tokens
+
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""
@@ -177,14 +198,14 @@ class RankScheduler:
         decoders = self.decoders
         self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
-        if self.budget < 0 or (self.fifo and self._lacks_room(opening)):
+        if self.budget < 0 or (self._watchful and self._needs_steps(opening)):
             self.eventful = self.unusual = True
             self._start_ns = now_ns
             stepwise.schedule_running(self, now_ns)
         elif opening or self.partial or self.unusual:
             self._schedule_running(opening, now_ns)
         if self.waiting and not self.preempted:
-            admit_waiting(self, now_ns)
+            self.admit(self, now_ns)
         if self.eventful or not decoders.count:
             self._price()
             return 1
@@ -201,8 +222,8 @@ class RankScheduler:
         if self.partial is not None:
             self._continue_partial(self.partial)
 
-    def _lacks_room(self, opening: int) -> bool:
-        """Whether the running sequences need more blocks in this pass than can be allocated."""
+    def _needs_steps(self, opening: int) -> bool:
+        """Whether a pass has to be scheduled request by request: victims come off the head of the order."""
         if (sequence := self.partial) is not None and self.budget > 0:
             start = sequence.computed
             opening += self.chunk_blocks(start, start + min(sequence.tokens - start, self.budget))
@@ -380,10 +401,11 @@ class RankScheduler:
         terminal = self._commit_unusual(end_ns) if self.unusual else []
         if self.fresh:
             self.settle_second_tokens(first_end_ns)
-        if done >= decoders.next_due:
-            self.complete(decoders.pop_finished(), 1, end_ns, terminal)
+        finished = decoders.pop_finished() if done >= decoders.next_due else []
         if self.joining:
-            self._emit_joining(end_ns, terminal)
+            self._emit_joining(end_ns, finished)
+        if finished:
+            self.complete(finished, 1, end_ns, terminal)
         return terminal
 
     def _commit_unusual(self, end_ns: int) -> list[Sequence]:
@@ -424,9 +446,8 @@ class RankScheduler:
             elif not self.unusual or sequence in self.decoders.members:
                 sequence.second_token_ns = end_ns
 
-    def _emit_joining(self, end_ns: int, terminal: list[Sequence]) -> None:
-        """Let the sequences whose prefill ended emit a token, then decode on or complete."""
-        finished = []
+    def _emit_joining(self, end_ns: int, finished: list[Sequence]) -> None:
+        """Let the sequences whose prefill ended emit a token, then decode on or be `finished`."""
         for sequence in self.joining:
             is_first = sequence.first_token_ns is None
             if is_first:
@@ -446,8 +467,6 @@ class RankScheduler:
                     self.planned[sequence] = None
                     self.unusual = True
         self.joining = []
-        if finished:
-            self.complete(finished, 1, end_ns, terminal)
 
     def complete(
         self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aisimulate.core.traffic import Session, Turn
+    from aisimulate.engine.handoff import Handoff
     from aisimulate.engine.run_pool import Node
 
 COMPLETED = "completed"
 REJECTED = "rejected"
+FAILED = "failed"  # refused by the decode worker after its prefill
 
 
 class Sequence:
@@ -34,6 +36,7 @@ class Sequence:
         "computed",
         "end_tokens",
         "first_token_ns",
+        "handoff",
         "input_tokens",
         "joined",
         "keys",
@@ -70,6 +73,7 @@ class Sequence:
     base: int  # length = passes done + base, while it decodes
     joined: int  # pass count when it began to decode
     order: int  # place in the running order
+    handoff: Handoff  # from a prefill to a decode worker, in disaggregated serving only
 
     def __init__(
         self,

@@ -13,9 +13,15 @@ from aisimulate.engine.gap_log import Absences, GapLog
 from aisimulate.engine.middle_chunks import compute_middle_chunks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.params import RankParams
+    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
+
+    NewRank: TypeAlias = Callable[[RankParams, PassTimer], RankScheduler]
 
 
 class RankWorker:
@@ -37,8 +43,8 @@ class RankWorker:
         "submit",
     )
 
-    def __init__(self, params: RankParams, timer: PassTimer) -> None:
-        self._rank = make_rank(params, timer)
+    def __init__(self, params: RankParams, timer: PassTimer, new_rank: NewRank = make_rank) -> None:
+        self._rank = new_rank(params, timer)
         self.submit = self._rank.submit  # queue a sequence placed on this worker
         self._timer = timer
         self.gap_log = GapLog(timer)
@@ -48,6 +54,11 @@ class RankWorker:
         self.plans = 0  # passes or runs planned so far
         self._start_ns = 0
         self._passes = 0
+
+    @property
+    def ranks(self) -> list[RankScheduler]:
+        """The schedulers of this worker, by rank."""
+        return [self._rank]
 
     @property
     def has_work(self) -> bool:
@@ -142,7 +153,8 @@ class RankWorker:
         else:
             self.exact = True
             self.end_ns = now_ns + rank.pass_ns
-        return True
+            self.busy = rank.eventful  # else all of its queue has to wait
+        return self.busy
 
     def settle(self) -> None:
         """Price the passes in flight exactly."""

@@ -10,7 +10,6 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
-from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.params import RankParams
@@ -53,6 +52,9 @@ class BuiltReplay:
     timing_mode: str
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    prefill_workers: int = 0
+    prefill_dp_size: int = 1
+    prefill_gpus_per_worker: int = 0
 
 
 def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
@@ -63,7 +65,9 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     spec = execution.spec
     require_supported(spec, execution.traffic)
     if not isinstance(spec.topology, Aggregated):
-        raise UnsupportedError("spec.topology.kind: 'disaggregated' is not supported yet")
+        from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
+
+        return build_disaggregated(execution)
     role = spec.engine.role(None)
     aic = aic_config(role.rank)
     explicit = role_capacity_is_explicit(execution.engine, None)
@@ -71,9 +75,9 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     with aic_settings_at(path):
         rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
         aic_notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
-        timing = _timing(rank, aic)
+        timing = timing_of(rank, aic)
     replicas = spec.topology.workers.initial_workers
-    workload = _workload(execution, rank, role, replicas)
+    workload = workload_of(execution, rank, rank, role, replicas)
     params = rank_params(rank)
     timer = timing.timer(
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
@@ -94,7 +98,7 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode=rank.timing_mode,
-        provenance=_provenance(rank, timing, capacity_is_estimated=aic is not None and not explicit),
+        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
         notes=[*execution.notes, *aic_notes, *workload.notes],
     )
 
@@ -121,19 +125,27 @@ def build_workers(params: RankParams, timer: PassTimer, dp_size: int, replicas: 
     return [GroupWorker(params, timer, dp_size) for _ in range(replicas)]
 
 
-def _workload(execution: Execution, rank: RankConfig, role: RoleConfig, replicas: int) -> Workload:
+def workload_of(
+    execution: Execution, first: RankConfig, rank: RankConfig, role: RoleConfig, replicas: int
+) -> Workload:
+    """Load or draw the traffic.
+
+    Prompts are cut into blocks for the rank that computes them, `first`; a KV load fills `replicas` workers
+    of `role`, whose capacity is that of `rank`.
+    """
     spec, traffic = execution.spec, execution.traffic
     if traffic is None:
         return inline_workload(spec)
     concurrency = resolve_kv_capacity(traffic, rank, role.dp_size, replicas)
     if concurrency is not None:
         traffic = traffic.model_copy(update={"concurrency": concurrency})
-    workload = build_workload(traffic, rank.block_size, spec.max_in_flight)
+    workload = build_workload(traffic, first.block_size, spec.max_in_flight)
     require_aggregated(workload, spec.topology.kind)
     return workload
 
 
-def _timing(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
+def timing_of(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
+    """Choose the source of pass times."""
     if aic is not None:
         return AicTiming(aic_engine_key(aic), aic.nextn)
     if isinstance(rank.timing_model, FixedTimingConfig):
@@ -141,7 +153,8 @@ def _timing(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
     return PolynomialTiming()
 
 
-def _provenance(rank: RankConfig, timing: TimingModel, capacity_is_estimated: bool) -> dict[str, object]:
+def provenance_of(rank: RankConfig, timing: TimingModel, capacity_is_estimated: bool) -> dict[str, object]:
+    """Say where times and capacity come from."""
     provenance: dict[str, object] = {
         "timing": rank.timing_model.type,
         "num_gpu_blocks": rank.num_gpu_blocks,

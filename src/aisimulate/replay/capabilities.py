@@ -41,7 +41,7 @@ class Capabilities:
 
 CURRENT = Capabilities(
     backends=frozenset({"vllm"}),
-    topologies=frozenset({"aggregated"}),
+    topologies=frozenset({"aggregated", "disaggregated"}),
     placements=frozenset({"round_robin"}),
     scalings=frozenset({"none"}),
     trace_formats=frozenset(TRACE_FORMATS),

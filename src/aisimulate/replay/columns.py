@@ -40,9 +40,11 @@ class Columns:
     best_reuse: Ints
 
     @classmethod
-    def of(cls, sequences: Iterable[Sequence]) -> Columns:
-        """Collect the counted ones among `sequences`."""
-        rows = [
+    def of(cls, sequences: Iterable[Sequence], *, disaggregated: bool = False) -> Columns:
+        """Collect the counted ones among `sequences`; admissions of a handoff are those of both workers."""
+        if disaggregated:
+            return cls._of_rows([_handoff_row(s) for s in sequences if s.status == COMPLETED])
+        rows: list[tuple[int, ...]] = [
             (
                 s.input_tokens,
                 s.tokens - s.input_tokens,
@@ -57,11 +59,30 @@ class Columns:
             for s in sequences
             if s.status == COMPLETED and s.admissions
         ]
+        return cls._of_rows(rows)
+
+    @classmethod
+    def _of_rows(cls, rows: list[tuple[int, ...]]) -> Columns:
         columns = zip(*rows, strict=True) if rows else [()] * len(cls.__slots__)
         return cls(*(np.array(column, dtype=np.int64) for column in columns))
 
     def __len__(self) -> int:
         return len(self.input_tokens)
+
+
+def _handoff_row(s: Sequence) -> tuple[int, ...]:
+    reuse = [reused for _, reused in s.handoff.admissions]
+    return (
+        s.input_tokens,
+        s.tokens - s.input_tokens,
+        s.arrival_ns,
+        s.first_token_ns or 0,
+        s.second_token_ns or 0,
+        s.last_token_ns or 0,
+        s.terminal_ns or 0,
+        reuse[0],
+        max(reuse),
+    )
 
 
 @dataclass(slots=True, frozen=True)

@@ -60,7 +60,7 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         sequences=replay.driver.sequences,
         gap_logs=[worker.close() for worker in replay.workers],
         end_ns=replay.fleet.end_ns,
-        workers=len(replay.workers),
+        workers=len(replay.workers) - replay.prefill_workers,
         dp_size=replay.dp_size,
         gpus_per_worker=replay.gpus_per_worker,
         wall_ns=time.perf_counter_ns() - started,
@@ -71,6 +71,9 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         provenance=replay.provenance,
         notes=replay.notes,
         plays=plays_of(replay.driver),
+        prefill_workers=replay.prefill_workers,
+        prefill_dp_size=replay.prefill_dp_size,
+        prefill_gpus_per_worker=replay.prefill_gpus_per_worker,
     )
 
 

@@ -10,10 +10,15 @@ from aisimulate.core.units import to_ms
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
-    from aisimulate.router.round_robin import RoundRobin
     from aisimulate.workload.drivers import Driver
 
 NEVER = 1 << 62
+
+
+class Placement(Protocol):
+    """Chooses workers for requests."""
+
+    def place(self, sequence: Sequence) -> tuple[int, int]: ...  # noqa: D102
 
 
 class Worker(Protocol):
@@ -47,7 +52,7 @@ class Fleet:
     """
 
     def __init__(
-        self, workers: list[Worker], driver: Driver, placement: RoundRobin, limit_ns: int | None = None
+        self, workers: list[Worker], driver: Driver, placement: Placement, limit_ns: int | None = None
     ) -> None:
         self._workers = workers
         self._driver = driver

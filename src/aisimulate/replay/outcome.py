@@ -32,6 +32,7 @@ class ReplayOutcome:
     `end_ns`: the last processed event; `workers` were provisioned from 0 to `end_ns`.
     `wall_ns`: real time spent; `passes` and `plans`: simulated passes and planner invocations.
     `timing_mode`: how passes that prefill and decode were timed (additive or fused).
+    In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
     `plays`: what became of the plays of an agentic trace.
     """
@@ -50,3 +51,6 @@ class ReplayOutcome:
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     plays: PlaysOutcome | None = None
+    prefill_workers: int = 0
+    prefill_dp_size: int = 1
+    prefill_gpus_per_worker: int = 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.units import NS_PER_MS, to_ms
-from aisimulate.engine.sequence import REJECTED
 from aisimulate.replay.agentic_report import request_identities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Sequence as ListOf
 
     from aisimulate.engine.sequence import Sequence
     from aisimulate.workload.plays import PlaysOutcome
@@ -44,8 +44,7 @@ def build_records(
     sequences: Iterable[Sequence], dp_size: int, plays: PlaysOutcome | None = None
 ) -> list[Record]:
     """Records of the requests that ended, ordered by request id (none first), arrival, dispatch order."""
-    ended = [sequence for sequence in sequences if sequence.status is not None]
-    records = [_record(sequence, dp_size) for sequence in sorted(ended, key=_order)]
+    records = [_record(sequence, dp_size) for sequence in ended_in_order(sequences)]
     if plays is None:
         return records
     identities = request_identities(plays)
@@ -58,6 +57,11 @@ def _in_play(record: Record, identity: Record) -> Record:
     dispatched = {"dispatched_at_ms": record["arrival_time_ms"]}
     named = {key: record[key] for key in ("session_id", "turn_index")}
     return {**first, **named, "agentic": identity, **record, **dispatched}
+
+
+def ended_in_order(sequences: Iterable[Sequence]) -> list[Sequence]:
+    """Sort the requests that ended as their records are."""
+    return sorted((sequence for sequence in sequences if sequence.status is not None), key=_order)
 
 
 def reused_tokens(sequence: Sequence) -> int:
@@ -81,8 +85,8 @@ def _order(sequence: Sequence) -> tuple[bool, str, float, int]:
 def _record(sequence: Sequence, dp_size: int) -> Record:
     scheduler = sequence.worker * dp_size + sequence.rank
     return {
-        **_identity(sequence),
-        **_times(sequence),
+        **identity(sequence),
+        **times_of(sequence, sequence.admissions),
         "input_length": sequence.input_tokens,
         "requested_output_length": sequence.output_tokens,
         "output_length": sequence.emitted_tokens,
@@ -90,13 +94,15 @@ def _record(sequence: Sequence, dp_size: int) -> Record:
         "prefill_worker_idx": None,
         "decode_worker_idx": scheduler,
         **_NO_HANDOFF,
-        "routing_history": [_placement(sequence, scheduler)],
-        **_admissions(sequence),
-        **_outcome(sequence),
+        "routing_history": [placement("agg", sequence, scheduler)],
+        **admission_summary(
+            [("agg", number, at_ns, reused) for number, (at_ns, reused) in enumerate(sequence.admissions)]
+        ),
+        **outcome_of(sequence),
     }
 
 
-def _identity(sequence: Sequence) -> Record:
+def identity(sequence: Sequence) -> Record:
     """Names from the traffic; those that were not authored are left out, as is empty metadata."""
     turn = sequence.turn
     record: Record = {} if turn.request_id is None else {"request_id": turn.request_id}
@@ -108,16 +114,16 @@ def _identity(sequence: Sequence) -> Record:
     return record
 
 
-def _times(sequence: Sequence) -> Record:
+def times_of(sequence: Sequence, admissions: ListOf[tuple[int, int]]) -> Record:
     """Instants on the clock, but the arrival as authored; latencies are differences on the clock."""
     arrival, first, last = sequence.arrival_ns, sequence.first_token_ns, sequence.last_token_ns
     return {
         "arrival_time_ms": sequence.arrival_ms,
         "dispatched_at_ms": None,
-        "first_admit_ms": to_ms(sequence.admissions[0][0]) if sequence.admissions else None,
-        "terminal_time_ms": _instant(sequence.terminal_ns),
-        "first_token_ms": _instant(first),
-        "last_token_ms": _instant(last),
+        "first_admit_ms": to_ms(admissions[0][0]) if admissions else None,
+        "terminal_time_ms": instant_ms(sequence.terminal_ns),
+        "first_token_ms": instant_ms(first),
+        "last_token_ms": instant_ms(last),
         "ttft_ms": _elapsed(arrival, first),
         "ttst_ms": _elapsed(first, sequence.second_token_ns),
         "e2e_latency_ms": _elapsed(arrival, last),
@@ -125,9 +131,10 @@ def _times(sequence: Sequence) -> Record:
     }
 
 
-def _placement(sequence: Sequence, scheduler: int) -> Record:
+def placement(pool: str, sequence: Sequence, scheduler: int) -> Record:
+    """How a request got to a worker; `scheduler` counts the ranks of its pool."""
     return {
-        "pool": "agg",
+        "pool": pool,
         "outcome": "immediate",
         "queue_entered_at_ms": None,
         "released_at_ms": None,
@@ -140,33 +147,36 @@ def _placement(sequence: Sequence, scheduler: int) -> Record:
     }
 
 
-def _admissions(sequence: Sequence) -> Record:
+def admission_summary(admissions: ListOf[tuple[str, int, int, int]]) -> Record:
+    """History of admissions, given as (pool, number in that pool, instant in ns, reused tokens)."""
     history = [
         {
             "admission_ordinal": ordinal,
-            "pool_admission_ordinal": ordinal,
-            "pool": "agg",
+            "pool_admission_ordinal": number,
+            "pool": pool,
             "at_ms": to_ms(at_ns),
             "reused_input_tokens": reused,
-            "is_readmission": ordinal > 0,
+            "is_readmission": number > 0,
         }
-        for ordinal, (at_ns, reused) in enumerate(sequence.admissions)
+        for ordinal, (pool, number, at_ns, reused) in enumerate(admissions)
     ]
     return {
         "admission_history": history,
         "admission_count": len(history),
-        "readmission_count": max(0, len(history) - 1),
+        "readmission_count": sum(number > 0 for _, number, _, _ in admissions),
         "pressure_record_ordinals": [],
     }
 
 
-def _outcome(sequence: Sequence) -> Record:
-    if sequence.status == REJECTED:
-        return {"terminal_status": REJECTED, "reason": sequence.reason}
+def outcome_of(sequence: Sequence) -> Record:
+    """What became of a request, and why if it was refused."""
+    if sequence.reason is not None:
+        return {"terminal_status": sequence.status, "reason": sequence.reason}
     return {"terminal_status": sequence.status}
 
 
-def _instant(ns: int | None) -> float | None:
+def instant_ms(ns: int | None) -> float | None:
+    """Convert an instant that may not have come."""
     return None if ns is None else to_ms(ns)
 
 

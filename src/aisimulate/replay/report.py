@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aisimulate.core.units import NS_PER_MS, NS_PER_S, to_ms
-from aisimulate.engine.sequence import COMPLETED, REJECTED
+from aisimulate.engine.sequence import COMPLETED, FAILED, REJECTED
 from aisimulate.replay.agentic_report import report_plays
 from aisimulate.replay.columns import Columns, Latencies
 from aisimulate.replay.gaps import summarize_gaps
+from aisimulate.replay.handoff_records import build_handoff_records
 from aisimulate.replay.records import build_records
 from aisimulate.replay.statistics import summarize
 
@@ -44,7 +45,7 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, and, where the
     outcome has any, provenance and notes.
     """
-    counted = Columns.of(outcome.sequences)
+    counted = Columns.of(outcome.sequences, disaggregated=outcome.prefill_workers > 0)
     latencies = Latencies.of(counted)
     duration_ns = int(counted.terminal_ns.max(initial=0))
     duration_s = max(duration_ns / NS_PER_S, _MIN_DURATION_S)
@@ -59,15 +60,21 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     if outcome.plays is not None:
         report.update(report_plays(outcome.plays))
     report.update(_remarks(outcome))
-    records = build_records(outcome.sequences, outcome.dp_size, outcome.plays) if record_per_request else []
+    records = _records(outcome) if record_per_request else []
     if records:
         report["per_request"] = records
     return report
 
 
+def _records(outcome: ReplayOutcome) -> list[Report]:
+    if outcome.prefill_workers:
+        return build_handoff_records(outcome.sequences, outcome.prefill_dp_size, outcome.dp_size)
+    return build_records(outcome.sequences, outcome.dp_size, outcome.plays)
+
+
 def _request_counts(sequences: list[Sequence], counted: int) -> Report:
     others = [s for s in sequences if s.status != COMPLETED] if counted < len(sequences) else []
-    reasons = Counter(s.reason or "unspecified" for s in others if s.status == REJECTED)
+    reasons = Counter(s.reason or "unspecified" for s in others if s.status in (REJECTED, FAILED))
     return {
         "num_requests": len(sequences),
         "completed_requests": counted,
@@ -99,13 +106,15 @@ def _throughput(counted: Columns, duration_s: float, wall_ns: int) -> Report:
 
 def _resources(outcome: ReplayOutcome) -> Report:
     """Provisioned time up to the last event; an aggregated pool is reported in the decode columns."""
+    prefill_s = outcome.prefill_workers * outcome.end_ns / NS_PER_S
     worker_s = outcome.workers * outcome.end_ns / NS_PER_S
+    gpu_s = prefill_s * outcome.prefill_gpus_per_worker + worker_s * outcome.gpus_per_worker
     return {
-        "prefill_worker_seconds": 0.0,
+        "prefill_worker_seconds": prefill_s,
         "decode_worker_seconds": worker_s,
-        "prefill_gpus_per_worker": 0,
+        "prefill_gpus_per_worker": outcome.prefill_gpus_per_worker,
         "decode_gpus_per_worker": outcome.gpus_per_worker,
-        "gpu_hours": worker_s * outcome.gpus_per_worker / 3600.0,
+        "gpu_hours": gpu_s / 3600.0,
     }
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.shapes import roles, shape_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+# Who sends and who receives the KV cache of a prompt.
+_KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
 def launch_lines(config: Mapping[str, Any]) -> list[str]:
@@ -35,6 +40,9 @@ def _vllm(config: Mapping[str, Any], role: str) -> list[str]:
     arguments.append("--enable-prefix-caching" if caching else "--no-enable-prefix-caching")
     if config.get("context_length") is not None:
         arguments.append(f"--max-model-len {config['context_length']}")
+    if role in _KV_ROLES:
+        connector = {"kv_connector": "NixlConnector", "kv_role": _KV_ROLES[role]}
+        arguments.append(f"--kv-transfer-config '{json.dumps(connector)}'")
     return arguments
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.units import clock_ns, to_ms
-from aisimulate.engine.sequence import COMPLETED, Sequence
+from aisimulate.engine.sequence import COMPLETED, FAILED, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.history import History, PrivateTokens
 from aisimulate.workload.sessions import require_arrivals
@@ -28,6 +28,10 @@ class _Conversation:
     history: History | None
     number: int = 0
     arrival_ms: float = 0.0
+
+    @property
+    def has_next(self) -> bool:
+        return self.number + 1 < len(self.session.turns)
 
 
 class SessionDriver:
@@ -97,11 +101,11 @@ class SessionDriver:
         return entered
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
-        """Take note that a request completed or was rejected at `now_ns`."""
+        """Take note that a request ended at `now_ns`; one that failed ends its session."""
         conversation = self._in_flight.pop(sequence.ordinal, None) if self._in_flight else None
         if conversation is not None and conversation.history is not None:
             sequence.keys = None  # as long as the history; nobody looks it up again
-        if conversation is not None and conversation.number + 1 < len(conversation.session.turns):
+        if conversation is not None and conversation.has_next and sequence.status != FAILED:
             self._schedule_next_turn(conversation, sequence, now_ns)
         elif self._waiting < self._session_count:
             self._starts.append((now_ns, self._waiting))

@@ -1,0 +1,204 @@
+"""A rank of a decode worker: it reserves blocks for prompts that other workers computed, then decodes.
+
+A destination waits in `pending` until its prompt has blocks (`held` counts those that do), and in the queue
+of the scheduler from its activation on. Rules: spec 01 section 6.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.admission import stuck_reason
+from aisimulate.engine.decode_set import running_order
+from aisimulate.engine.scheduler import RankScheduler
+
+if TYPE_CHECKING:
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.handoff import Handoff
+    from aisimulate.engine.params import RankParams
+    from aisimulate.engine.sequence import Sequence
+
+
+class DecodeRank(RankScheduler):
+    """Decodes sequences whose prompt was computed elsewhere.
+
+    In its queue `computed` tells sequences that have their prompt from preempted ones (0), which compute
+    everything again.
+    """
+
+    # No slots of its own, so that it can be combined with another scheduler.
+
+    def __init__(self, params: RankParams, timer: PassTimer) -> None:
+        super().__init__(params, timer)
+        self.pending: deque[Handoff] = deque()
+        self.admit = admit_arrived
+        self._watchful = True
+        self._accepted = 0
+        self._releases = 0  # changes whenever blocks or a slot become free
+        self.unblocked = False
+
+    # Destinations ---------------------------------------------------------------------------------------
+
+    def accept(self, handoff: Handoff) -> bool:
+        """Queue a destination for its blocks; refuse one that can never have them (`reason` says why)."""
+        sequence = handoff.request
+        self.submit(sequence)
+        self.waiting.pop()  # it enters the queue when it is activated
+        handoff.order = self._accepted
+        self._accepted += 1
+        if sequence.reason is not None:
+            return False
+        self.pending.append(handoff)
+        return True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the head of `pending` is to be tried at the end of the next pass."""
+        return bool(self.pending) and self.pending[0].attempted != self._releases
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start, or its end is waited for."""
+        return super().has_work or self.is_due
+
+    def attempt(self) -> Handoff | None:
+        """Reserve blocks for the head of `pending`, if anything changed since it was tried last."""
+        if not self.is_due:
+            return None
+        handoff = self.pending[0]
+        handoff.attempted = self._releases
+        running = self.decoders.count + (self.partial is not None)
+        if running >= self.params.max_num_seqs or not self.reserve(handoff):
+            return None
+        self.held += 1
+        return self.pending.popleft()
+
+    def reserve(self, handoff: Handoff) -> bool:
+        """Hold the cached blocks of a prompt and take fresh ones for the rest, or do nothing."""
+        pool, size, sequence = self.pool, self.block_size, handoff.request
+        keys, tokens = sequence.keys, sequence.input_tokens
+        match = pool.miss if keys is None else pool.match(keys, tokens // size)
+        fresh = -(-tokens // size) - match[0]
+        if fresh > pool.free + pool.inactive - pool.unheld(match):
+            return False
+        if match[0]:
+            pool.pin(sequence, match)
+        pool.take(fresh)
+        handoff.missing_tokens = fresh * size
+        return True
+
+    def activate(self, handoff: Handoff) -> None:
+        """Queue a sequence whose prompt has arrived, by the order in which destinations were accepted."""
+        sequence = handoff.request
+        self.held -= 1
+        sequence.computed = sequence.input_tokens
+        if sequence.keys is not None:
+            self.cache_computed(sequence)
+        for index, queued in enumerate(self.waiting):
+            if queued.handoff.order > handoff.order:
+                self.waiting.insert(index, sequence)
+                return
+        self.waiting.append(sequence)
+
+    # Scheduling -----------------------------------------------------------------------------------------
+
+    def plan(self, now_ns: int) -> int:
+        """Begin a pass or a run; a run of one pass when a destination is to be tried at its end."""
+        if not (self.decoders.count or self.waiting or self.partial):
+            self.run_batch = self.pass_ns = self.gap_weight = 0
+            self._clear_unusual()
+            return 1
+        passes = super().plan(now_ns)
+        self.unblocked = False
+        if self.preempted:
+            self._releases += 1
+        if self.pending and self.pending[0].attempted != self._releases:
+            return 1
+        return passes
+
+    def complete(
+        self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]
+    ) -> None:
+        """End sequences in running order."""
+        if self.decoders.reordered:
+            sequences.sort(key=running_order)
+        super().complete(sequences, uncomputed, end_ns, terminal)
+        self._releases += len(sequences)
+
+    def needs_budget(self, sequence: Sequence) -> bool:
+        """Whether a waiting sequence cannot be admitted once the token budget is gone."""
+        return not sequence.computed and super().needs_budget(sequence)
+
+    def _needs_steps(self, opening: int) -> bool:
+        """Whether a pass has to be scheduled request by request."""
+        self.overtaken = self.overtaken and self.partial is not None
+        return self.overtaken or (self.fifo and super()._needs_steps(opening))
+
+    def enter_arrived(self, sequence: Sequence, now_ns: int) -> None:
+        """Admit a sequence that has its prompt: it computes nothing and takes no blocks."""
+        self.waiting.remove(sequence)
+        sequence.admissions += ((now_ns, 0),)
+        self.entered = sequence.order = self.entered + 1
+        overtakes = self.partial is not None
+        self.schedule_chunk(sequence, sequence.computed, sequence.tokens)
+        if overtakes and self.joining and self.joining[-1] is sequence:
+            self.overtaken = self.decoders.reordered = self.unusual = True
+
+    def unblock(self) -> bool:
+        """Let a sequence that has its prompt pass a head that waits for its blocks, if there is one."""
+        self.unblocked = self.first_arrived() is not None
+        return self.unblocked
+
+    def first_arrived(self) -> Sequence | None:
+        """Find the sequence that has its prompt and was accepted first."""
+        arrived = [sequence for sequence in self.waiting if sequence.computed]
+        return min(arrived, key=_acceptance, default=None)
+
+
+def admit_arrived(rank: RankScheduler, now_ns: int) -> None:
+    """Admit from the queue of a decode rank; reject what can never run.
+
+    While a destination waits for blocks, only sequences that have their prompt are admitted.
+    """
+    assert isinstance(rank, DecodeRank)
+    waiting = rank.waiting
+    running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
+    while waiting and running < rank.params.max_num_seqs and not rank.preempted:
+        sequence = rank.first_arrived() if rank.pending else waiting[0]
+        if sequence is None or (rank.budget == 0 and rank.needs_budget(sequence)):
+            return
+        had_budget = rank.budget > 0
+        if sequence.computed:
+            rank.enter_arrived(sequence, now_ns)
+        elif not rank.try_admit(rank, sequence, now_ns) and (
+            running or not _resolve_head(rank, sequence, now_ns)
+        ):
+            return
+        running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
+        if not had_budget:
+            return
+
+
+def _resolve_head(rank: DecodeRank, head: Sequence, now_ns: int) -> bool:
+    """Do something about a head that cannot be admitted although nothing runs; False if it has to wait.
+
+    It waits while destinations hold blocks, even those behind it that are ready to run: like the reference,
+    which goes on when something else happens on this rank. When nothing would, `unblock()` was called.
+    """
+    arrived = rank.first_arrived()
+    if arrived is not None and rank.unblocked:
+        rank.unblocked = False
+        rank.enter_arrived(arrived, now_ns)
+        return True
+    if rank.held or arrived is not None:
+        return False
+    head.reason = stuck_reason(rank, head)
+    rank.waiting.remove(head)
+    rank.rejected.append(head)
+    rank.eventful = rank.unusual = True
+    return True
+
+
+def _acceptance(sequence: Sequence) -> int:
+    return sequence.handoff.order

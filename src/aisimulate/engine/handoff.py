@@ -1,0 +1,59 @@
+"""The passage of one request from a prefill worker to a decode worker (spec 01 section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.sequence import Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as ListOf
+
+
+class Handoff:
+    """One handoff: `source` computes the prompt, `request` decodes.
+
+    The source samples one hidden token, or none when none is asked for. Instants in ns, None until they
+    happen: the source is held, the destination reserved and activated, the source released.
+    `missing_tokens`: prompt tokens that the destination does not have, in whole blocks. `order`: arrival at
+    the decode rank; `attempted`: the state of that rank at the last try to reserve.
+    """
+
+    __slots__ = (
+        "activated_ns",
+        "attempted",
+        "held_ns",
+        "missing_tokens",
+        "order",
+        "released_ns",
+        "request",
+        "reserved_ns",
+        "source",
+    )
+
+    def __init__(self, request: Sequence) -> None:
+        self.request = request
+        self.source = Sequence(
+            request.ordinal,
+            request.turn,
+            request.session,
+            request.turn_index,
+            request.arrival_ms,
+            request.arrival_ns,
+            request.input_tokens,
+            min(request.output_tokens, 1),
+            request.keys,
+            request.stride,
+        )
+        request.handoff = self.source.handoff = self
+        self.held_ns: int | None = None
+        self.reserved_ns: int | None = None
+        self.activated_ns: int | None = None
+        self.released_ns: int | None = None
+        self.missing_tokens = self.order = 0
+        self.attempted = -1
+
+    @property
+    def admissions(self) -> ListOf[tuple[int, int]]:
+        """Admissions of both workers, in order."""
+        return (*self.source.admissions, *self.request.admissions)

@@ -1,0 +1,265 @@
+"""The event loop of a disaggregated replay: prefill workers, decode workers, and what passes between them.
+
+At one instant, in this order until nothing more happens: passes end, transfers end, actions on workers are
+carried out in the order they came up, requests arrive, idle prefill and then idle decode workers start
+passes. So what arrives at the end of a pass does not join the next one, unless the worker was idle.
+Actions that change the blocks of a worker wait until it is between passes (spec 02 section 5).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Protocol
+
+from aisimulate.core.errors import ReplayError
+from aisimulate.engine.handoff import Handoff
+from aisimulate.engine.sequence import FAILED, REJECTED
+from aisimulate.replay.fleet import NEVER, Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.transfer import TransferTime
+    from aisimulate.replay.fleet import Placement, Worker
+    from aisimulate.workload.drivers import Driver
+
+
+class Source(Protocol):
+    """What the event loop needs of a prefill rank besides its passes."""
+
+    def release(self, sequence: Sequence) -> None: ...  # noqa: D102
+
+
+class Destination(Protocol):
+    """What the event loop needs of a decode rank besides its passes."""
+
+    @property
+    def waiting(self) -> Collection[Sequence]: ...  # noqa: D102
+    @property
+    def pending(self) -> Collection[Handoff]: ...  # noqa: D102
+    def accept(self, handoff: Handoff) -> bool: ...  # noqa: D102
+    def attempt(self) -> Handoff | None: ...  # noqa: D102
+    def activate(self, handoff: Handoff) -> None: ...  # noqa: D102
+    def unblock(self) -> bool: ...  # noqa: D102
+
+
+class DisaggFleet(Fleet):
+    """Serves all traffic on a prefill and a decode pool.
+
+    Workers are numbered prefill first. The prompt is computed before its destination is reserved
+    ("source first", as vLLM and TensorRT-LLM do).
+    """
+
+    def __init__(
+        self,
+        pools: tuple[list[Worker], list[Worker]],
+        ranks: tuple[list[list[Source]], list[list[Destination]]],
+        placements: tuple[Placement, Placement],
+        driver: Driver,
+        transfer: TransferTime,
+        limit_ns: int | None = None,
+    ) -> None:
+        prefill, decode = pools
+        super().__init__([*prefill, *decode], driver, placements[0], limit_ns)
+        self._sources, self._destinations = ranks
+        self._decode_placement = placements[1]
+        self._transfer = transfer
+        self._first_decode = len(prefill)  # index of the first decode worker
+        self._transfers: list[tuple[int, int, Handoff]] = []
+        # Actions to carry out, and those (with their rank) that wait for the end of a pass, by worker.
+        self._actions: deque[tuple[Callable[[Handoff], None], Handoff]] = deque()
+        self._deferred: dict[int, list[tuple[int, Callable[[Handoff], None], Handoff]]] = {}
+        self._idle: list[int] = []  # workers that may start a pass at this instant
+        self._blocked: list[int] = []
+        self._now_ns = self._boundary_ns = 0
+
+    def run(self) -> None:
+        """Run to the end of the traffic, or to the limit. Raises ReplayError when requests remain."""
+        if self._run_clock():
+            return
+        unserved = self._transfers or any(worker.busy or worker.has_work for worker in self._workers)
+        if unserved or self._driver.next_ready_ns() is not None:
+            raise ReplayError("requests remain where the clock ends: they arrive too late, or take too long")
+
+    def _next_event_ns(self) -> int:
+        event_ns = super()._next_event_ns()
+        if event_ns < NEVER:
+            return event_ns
+        # Nothing happens any more by itself, so no decode rank may wait for something to happen.
+        for index, ranks in enumerate(self._destinations, self._first_decode):
+            unblocked = [rank.unblock() for rank in ranks]
+            if any(unblocked):
+                self._blocked.append(index)
+        return self.end_ns if self._blocked else NEVER
+
+    def _look_for_arrivals(self) -> None:
+        super()._look_for_arrivals()
+        if self._transfers:
+            self._arrival_ns = min(self._arrival_ns, self._transfers[0][0])
+
+    def _settle_instant(self, now_ns: int) -> None:
+        self._now_ns = self._boundary_ns = now_ns
+        actions = self._actions
+        while True:
+            idle = self._idle = self._finish_passes(now_ns)
+            if self._blocked:
+                idle += self._blocked
+                self._blocked = []
+            if self._arrival_ns <= now_ns:
+                self._end_transfers(now_ns)
+            while actions:
+                action, handoff = actions.popleft()
+                action(handoff)
+            if self._arrival_ns <= now_ns:
+                for sequence in self._driver.pop_ready(now_ns):
+                    actions.append((self._submit, Handoff(sequence)))
+                self._look_for_arrivals()
+            self._start_passes(idle, now_ns)
+            if not actions and self._arrival_ns > now_ns:
+                return
+            # Passes that started in an earlier round of this instant run to a later boundary.
+            self._boundary_ns = now_ns + 1
+
+    def _end_transfers(self, now_ns: int) -> None:
+        transfers = self._transfers
+        while transfers and transfers[0][0] <= now_ns:
+            self._actions.append((self._activate, heappop(transfers)[2]))
+
+    # Passes -------------------------------------------------------------------------------------------
+
+    def _finish(self, index: int, now_ns: int) -> None:
+        """End the passes of a worker; what waited for that comes before what follows from it."""
+        self._ends[index] = NEVER
+        if index in self._deferred:
+            deferred = self._deferred.pop(index)
+            deferred.sort(key=_rank_order)
+            self._actions += [(action, handoff) for _, action, handoff in deferred]
+        terminal = self._workers[index].finish()
+        if index < self._first_decode:
+            for source in terminal:
+                if source.status is None:
+                    source.handoff.held_ns = now_ns
+                    self._actions.append((self._reserve, source.handoff))
+                else:
+                    self._end(source.handoff.request, source.status, source.reason)
+            return
+        if terminal:
+            for request in terminal:
+                self._driver.on_terminal(request, now_ns)
+            self._look_for_arrivals()
+        self._retry_all(index)
+
+    def _start_passes(self, candidates: list[int], now_ns: int) -> None:
+        if len(candidates) > 1:
+            candidates.sort()
+        for index in candidates:
+            worker = self._workers[index]
+            while not worker.busy:
+                if worker.start(now_ns):
+                    if worker.end_ns == now_ns and not worker.exact:
+                        worker.settle()
+                    self._ends[index] = worker.end_ns
+                    if worker.end_ns == now_ns:
+                        self._finish(index, now_ns)
+                elif index < self._first_decode or not self._ends_without_work(index):
+                    break
+
+    def _ends_without_work(self, index: int) -> bool:
+        """Try destinations at the end of a pass in which all of the queue had to wait."""
+        ranks = self._destinations[index - self._first_decode]
+        return any(rank.waiting for rank in ranks) and self._retry_all(index)
+
+    def _between_passes(self, index: int) -> bool:
+        """Whether a worker is idle at this instant; a run in flight ends at its next boundary."""
+        worker = self._workers[index]
+        if worker.busy:
+            self._cut(index, self._now_ns, self._boundary_ns)
+            if worker.busy:
+                return False
+        self._idle.append(index)
+        return True
+
+    def _defer(self, index: int, rank: int, action: Callable[[Handoff], None], handoff: Handoff) -> None:
+        self._deferred.setdefault(index, []).append((rank, action, handoff))
+
+    # The life of a request ----------------------------------------------------------------------------
+
+    def _submit(self, handoff: Handoff) -> None:
+        source = handoff.source
+        index, source.rank = self._placement.place(source)
+        source.worker = index
+        self._workers[index].submit(source)
+        self._idle.append(index)
+
+    def _reserve(self, handoff: Handoff) -> None:
+        """Queue a destination on a decode worker, or end the request when it can never have one."""
+        request = handoff.request
+        request.worker, request.rank = self._decode_placement.place(request)
+        rank = self._destinations[request.worker][request.rank]
+        is_idle = self._between_passes(self._first_decode + request.worker)
+        if not rank.accept(handoff):
+            self._end(request, FAILED, request.reason)
+            self._actions.append((self._release, handoff))
+        elif is_idle:
+            self._retry(rank)
+
+    def _retry(self, rank: Destination) -> bool:
+        """Reserve blocks for the destination at the head of a rank's queue, if there are any now."""
+        handoff = rank.attempt()
+        if handoff is None:
+            return False
+        handoff.reserved_ns = self._now_ns
+        self._actions.append((self._start_transfer, handoff))
+        return True
+
+    def _retry_all(self, index: int) -> bool:
+        reserved = False
+        for rank in self._destinations[index - self._first_decode]:
+            if rank.pending and self._retry(rank):
+                reserved = True
+        return reserved
+
+    def _start_transfer(self, handoff: Handoff) -> None:
+        delay_ns = self._transfer.delay_ns(handoff)
+        if delay_ns:
+            end_ns = self._now_ns + delay_ns
+            heappush(self._transfers, (end_ns, handoff.request.ordinal, handoff))
+            self._arrival_ns = min(self._arrival_ns, end_ns)
+        else:
+            self._actions.append((self._activate, handoff))
+
+    def _activate(self, handoff: Handoff) -> None:
+        """Let the request into the queue of its decode rank, when that is between passes."""
+        request = handoff.request
+        index = self._first_decode + request.worker
+        if not self._between_passes(index):
+            self._defer(index, request.rank, self._activate, handoff)
+            return
+        rank = self._destinations[request.worker][request.rank]
+        rank.activate(handoff)
+        handoff.activated_ns = self._now_ns
+        self._actions.append((self._release, handoff))
+        self._retry(rank)
+
+    def _release(self, handoff: Handoff) -> None:
+        """Give back the blocks of the source, when its worker is between passes."""
+        source = handoff.source
+        if not self._between_passes(source.worker):
+            self._defer(source.worker, source.rank, self._release, handoff)
+            return
+        self._sources[source.worker][source.rank].release(source)
+        if handoff.activated_ns is not None:
+            handoff.released_ns = self._now_ns
+
+    def _end(self, request: Sequence, status: str, reason: str | None) -> None:
+        """End a request that never decodes."""
+        assert status in (REJECTED, FAILED)
+        request.status, request.reason, request.terminal_ns = status, reason, self._now_ns
+        self._driver.on_terminal(request, self._now_ns)
+        self._look_for_arrivals()
+
+
+def _rank_order(deferred: tuple[int, Callable[[Handoff], None], Handoff]) -> int:
+    return deferred[0]

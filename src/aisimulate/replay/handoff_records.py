@@ -1,0 +1,79 @@
+"""Records of requests that were handed from a prefill to a decode worker (spec 02 section 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.core.units import to_ms
+from aisimulate.engine.sequence import FAILED
+from aisimulate.replay.records import (
+    Record,
+    admission_summary,
+    ended_in_order,
+    identity,
+    instant_ms,
+    outcome_of,
+    placement,
+    reused_tokens,
+    times_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from aisimulate.engine.handoff import Handoff
+    from aisimulate.engine.sequence import Sequence
+
+
+def build_handoff_records(sequences: Iterable[Sequence], prefill_dp: int, decode_dp: int) -> list[Record]:
+    """Records of the requests that ended, in the order of `build_records`.
+
+    `prefill_dp` and `decode_dp` are the ranks of one worker of each pool.
+    """
+    return [_record(sequence.handoff, prefill_dp, decode_dp) for sequence in ended_in_order(sequences)]
+
+
+def _record(handoff: Handoff, prefill_dp: int, decode_dp: int) -> Record:
+    source, request = handoff.source, handoff.request
+    prefill_index = source.worker * prefill_dp + source.rank
+    placements = [placement("prefill", source, prefill_index)]
+    decode_index = None
+    if handoff.held_ns is not None:
+        routed_to = request.worker * decode_dp + request.rank
+        placements.append(placement("decode", request, routed_to))
+        # A destination that was refused has a placement, but no worker.
+        decode_index = None if request.status == FAILED else routed_to
+    return {
+        **identity(request),
+        **times_of(request, handoff.admissions),
+        "input_length": request.input_tokens,
+        "requested_output_length": request.output_tokens,
+        "output_length": request.emitted_tokens,
+        "reused_input_tokens": reused_tokens(source),
+        "prefill_worker_idx": prefill_index,
+        "decode_worker_idx": decode_index,
+        **_stages(handoff),
+        "routing_history": placements,
+        **admission_summary([*_admissions("prefill", source), *_admissions("decode", request)]),
+        **outcome_of(request),
+    }
+
+
+def _stages(handoff: Handoff) -> Record:
+    source, request = handoff.source, handoff.request
+    return {
+        "prefill_admit_ms": to_ms(source.admissions[0][0]) if source.admissions else None,
+        "source_held_ms": instant_ms(handoff.held_ns),
+        "destination_reserved_ms": instant_ms(handoff.reserved_ns),
+        "destination_activated_ms": instant_ms(handoff.activated_ns),
+        "decode_admit_ms": to_ms(request.admissions[0][0]) if request.admissions else None,
+        "source_released_ms": instant_ms(handoff.released_ns),
+        "decode_reused_input_tokens": reused_tokens(request) if request.admissions else None,
+        "prefill_route_overlap_tokens": 0,
+        "decode_route_overlap_tokens": 0 if handoff.held_ns is not None else None,
+    }
+
+
+def _admissions(pool: str, sequence: Sequence) -> Iterator[tuple[str, int, int, int]]:
+    for ordinal, (at_ns, reused) in enumerate(sequence.admissions):
+        yield pool, ordinal, at_ns, reused

@@ -1,0 +1,195 @@
+"""Ranks of prefill and decode workers, one pass at a time (spec 01 section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .content import Identities
+from .request import Request
+from .scheduler import Pass, RankScheduler
+
+
+@dataclass(eq=False)
+class Handoff:
+    """One request on its way: `source` is its prefill, `request` its decoding; instants are whole ns."""
+
+    number: int
+    request: Request
+    source: Request = field(init=False)
+    prefill: int = 0  # worker index
+    decode: int | None = None
+    rank: int = 0  # of the decode worker
+    accepted: int = 0  # place in the order in which its decode rank heard of it
+    attempted: int | None = None  # releases of that rank at the last attempt to reserve
+    missing_tokens: int = 0
+    held_ns: int | None = None
+    reserved_ns: int | None = None
+    activated_ns: int | None = None
+    released_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        plan = self.request
+        self.source = Request(
+            plan.session_id, plan.turn_index, plan.arrival_ns, list(plan.tokens), plan.output[:1]
+        )
+
+
+class PrefillRank(RankScheduler):
+    """Computes prompts. Those that are done keep their blocks until they are released."""
+
+    def __init__(self, rank: dict[str, Any], identities: Identities) -> None:
+        super().__init__(rank, identities)
+        self.timing.decode_ns = lambda lengths: 0  # type: ignore[method-assign]
+        self.done: list[Request] = []
+        self.held = 0
+
+    def settle(self, work: Pass, end_ns: int) -> list[Request]:
+        """End a pass; returns rejected requests, then those whose prompt is computed."""
+        self.done = []
+        return super().settle(work, end_ns) + self.done
+
+    def release(self, request: Request) -> None:
+        """Give back the blocks of a computed prompt."""
+        self.pool.release(request.blocks)
+        self.held -= 1
+
+    def _complete(self, request: Request, end_ns: int) -> None:
+        self.running.remove(request)
+        self.done.append(request)
+        self.held += 1
+
+    def _impossible(self, request: Request, hits: list[Any]) -> str | None:
+        reason = super()._impossible(request, hits)
+        waits = ("sequence_exceeds_kv_capacity", "prompt_exceeds_token_budget")
+        return None if self.held and reason in waits else reason
+
+
+class DecodeRank(RankScheduler):
+    """Reserves blocks for prompts, then decodes; what it computes again takes no time."""
+
+    def __init__(self, rank: dict[str, Any], identities: Identities) -> None:
+        super().__init__(rank, identities)
+        self.timing.prefill_ns = lambda spans: 0  # type: ignore[method-assign]
+        self.pending: list[Handoff] = []
+        self.reserved: list[Handoff] = []
+        self.arrived: dict[Request, Handoff] = {}  # activated, and not admitted yet
+        self.order: dict[Request, int] = {}
+        self.releases = 0
+        self.last_resort = False
+
+    # Destinations -------------------------------------------------------------------------------------
+
+    def accept(self, handoff: Handoff) -> str | None:
+        """Hear of a destination; returns why it can never be one."""
+        handoff.accepted = len(self.order)
+        request = handoff.request
+        self.order[request] = handoff.accepted
+        if self.max_model_len is not None and request.isl >= self.max_model_len:
+            return "prompt_exceeds_max_model_len"
+        if self._blocks_needed(request) > self.num_gpu_blocks:
+            return "prompt_exceeds_kv_capacity"
+        self.pending.append(handoff)
+        return None
+
+    def attempt(self) -> Handoff | None:
+        """Try to reserve blocks for the first destination, once per release of anything."""
+        if not self.pending or self.pending[0].attempted == self.releases:
+            return None
+        handoff = self.pending[0]
+        handoff.attempted = self.releases
+        if len(self.running) >= self.max_num_seqs:
+            return None
+        request = handoff.request
+        prompt = request.tokens[: request.isl]
+        hits = self.pool.lookup(self.identities.of(prompt, self.block_size)) if self.caching else []
+        fresh = self._blocks_needed(request) - len(hits)
+        blocks = self.pool.allocate(hits, fresh)
+        if blocks is None:
+            return None
+        request.blocks = blocks
+        handoff.missing_tokens = fresh * self.block_size
+        self.reserved.append(self.pending.pop(0))
+        return handoff
+
+    def activate(self, handoff: Handoff) -> None:
+        """The prompt is here: cache it, and queue the request in the order of acceptance."""
+        request = handoff.request
+        self.reserved.remove(handoff)
+        request.computed = request.most_computed = request.isl
+        if self.caching:
+            identities = self.identities.of(request.tokens, self.block_size)
+            for block, identity in zip(request.blocks, identities, strict=False):
+                if block.identity is None:
+                    self.pool.cache(block, identity)
+        self.arrived[request] = handoff
+        later = [queued for queued in self.waiting if self.order[queued] > handoff.accepted]
+        self.waiting.insert(self.waiting.index(later[0]) if later else len(self.waiting), request)
+
+    # Passes -------------------------------------------------------------------------------------------
+
+    def _admit_waiting(self, work: Pass) -> None:
+        while self.waiting and not work.preempted_any and len(self.running) < self.max_num_seqs:
+            request = self._next(work)
+            if request is None:
+                return
+            if request.status:  # rejected just now
+                continue
+            had_budget = work.budget > 0
+            if not self._admit(request, work) or not had_budget:
+                return
+
+    def _next(self, work: Pass) -> Request | None:
+        if self.pending:
+            return min(self.arrived, key=lambda request: self.order[request], default=None)
+        head = self.waiting[0]
+        if head in self.arrived or self.running or self._can_enter(head, work):
+            return head
+        if self.arrived:
+            return self._of_last_resort()
+        if not self.reserved:
+            reason = self._impossible(head, self._hits(head))
+            assert reason is not None
+            self.waiting.remove(head)
+            work.rejected.append((head, reason))
+            head.status = "rejected"
+            return head
+        return None
+
+    def _of_last_resort(self) -> Request | None:
+        """Whom to let pass a head that waits for blocks: only when nothing else would ever happen."""
+        if not self.last_resort:
+            return None
+        self.last_resort = False
+        return min(self.arrived, key=lambda request: self.order[request])
+
+    def _can_enter(self, request: Request, work: Pass) -> bool:
+        hits = self._hits(request)
+        cached = min(len(hits), self._most_cached(request)) * self.block_size
+        whole = self.chunking or request.isl - cached <= work.budget
+        return self._fits(request, hits) and whole and work.budget > 0
+
+    def _admit(self, request: Request, work: Pass) -> bool:
+        if request in self.arrived:
+            del self.arrived[request]
+            reused = 0
+            self._schedule(request, [], work)
+        else:
+            hits = self._hits(request)
+            pinned = hits[: self._most_cached(request)]
+            scheduled = self._fits(request, hits) and self._schedule(request, pinned, work).name
+            if scheduled != "SCHEDULED":
+                return False
+            reused = len(pinned) * self.block_size
+        self.waiting.remove(request)
+        self.running.append(request)
+        request.admissions.append((work.now_ns, reused))
+        return True
+
+    def _preempt(self, work: Pass) -> Request:
+        self.releases += 1
+        return super()._preempt(work)
+
+    def _complete(self, request: Request, end_ns: int) -> None:
+        self.releases += 1
+        super()._complete(request, end_ns)
