@@ -225,3 +225,9 @@ def test_what_cannot_be_watched_is_refused(monkeypatch: pytest.MonkeyPatch, name
     monkeypatch.setattr(f"aisimulate.replay.{name}", blinded)
     with pytest.raises(UnsupportedError, match="cannot be watched yet"):
         execute(payload([(0.0, 8, 3)]), observers=[Ticks(1.0)])
+
+
+def test_a_disaggregated_replay_cannot_be_watched_yet() -> None:
+    pools = {"kind": "disaggregated", "prefill": {"initial_workers": 1}, "decode": {"initial_workers": 1}}
+    with pytest.raises(UnsupportedError, match="cannot be watched yet"):
+        execute(payload([(0.0, 8, 3)]) | {"topology": pools}, observers=[Ticks(1.0)])
