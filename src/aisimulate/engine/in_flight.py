@@ -50,7 +50,7 @@ def in_flight_of(worker: object) -> InFlight | None:
 class _OneRank:
     def __init__(self, worker: RankWorker) -> None:
         self._worker = worker
-        self.ranks = [RankView(worker._rank, 0)]
+        self.ranks = [RankView(worker.ranks[0], 0)]
 
     @property
     def start_ns(self) -> int:
@@ -81,7 +81,7 @@ class _OneRank:
 class _ManyRanks:
     def __init__(self, worker: GroupWorker) -> None:
         self._worker = worker
-        self.ranks = [RankView(rank, index) for index, rank in enumerate(worker._ranks)]
+        self.ranks = [RankView(rank, index) for index, rank in enumerate(worker.ranks)]
 
     @property
     def start_ns(self) -> int:
