@@ -84,6 +84,7 @@ def gap_log(*, passes=(), runs=(), series=(), singles=(), timer=None):
     log.runs = [number for run in runs for number in (*run, 0)]
     log.series = [(*row, 0) for row in series]
     log.singles = list(singles)
+    log.pack()
     return log
 
 

@@ -47,6 +47,7 @@ def logs(draw):
         log = GapLog(FormulaTimer(formula))
         log.runs = list(chain.from_iterable(draw(runs)))
         log.passes = list(chain.from_iterable(draw(pass_gaps)))
+        log.pack()
         log.series = [(array("q", durations), weight, 0) for durations, weight in draw(series_gaps)]
         ended = sequence(status=draw(st.sampled_from([COMPLETED, None])), tokens=(1.0,))
         log.singles = [(gap, ended) for gap in draw(st.lists(st.integers(0, 10**9), max_size=3))]
@@ -57,9 +58,9 @@ def logs(draw):
 def logged(some_logs):
     """Every (gap, weight), passes one by one."""
     for log in some_logs:
-        for batch, context, passes, weight, _ in rows(log.runs, RUN_WIDTH):
+        for batch, context, passes, weight, _ in rows(log.packed_runs, RUN_WIDTH):
             yield from ((gap, weight) for gap in log.timer.durations_ns(batch, context, passes))
-        yield from ((gap, weight) for gap, weight, _ in rows(log.passes, PASS_WIDTH))
+        yield from ((gap, weight) for gap, weight, _ in rows(log.packed_passes, PASS_WIDTH))
         for durations, weight, _ in log.series:
             yield from ((gap, weight) for gap in durations)
         yield from ((gap, 1) for gap, owner in log.singles if owner.status == COMPLETED)
@@ -112,6 +113,7 @@ def test_pooled_gaps_are_those_of_the_expanded_log(some_logs, block_passes):
 def test_moments_of_passes(pairs):
     log = GapLog(FormulaTimer(FORMULAS[0]))
     log.passes = [number for pair in pairs for number in (*pair, 0)]
+    log.pack()
     summary = summarize_gaps([log])
     gaps = [gap for gap, weight in pairs for _ in range(weight)]
     assert summary.itl_ms.mean == sum(gaps) / len(gaps) / 10**6
@@ -144,6 +146,7 @@ def test_single_gap_values_at_the_edges_of_the_bins(gap_ns):
     neighbours = [max(0, gap_ns - 1), gap_ns, min(2**53 - 1, gap_ns + 1)]
     log = GapLog(FormulaTimer(FORMULAS[0]))
     log.passes = [number for gap in neighbours for number in (gap, 1, 0)]
+    log.pack()
     summary = summarize_gaps([log])
     ordered = sorted(neighbours)
     assert summary.itl_ms.min == ordered[0] / 1e6

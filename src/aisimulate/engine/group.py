@@ -172,6 +172,7 @@ class GroupWorker:
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
+        self.gap_log.pack()
         spans = [span for rank in self.ranks for span in rank.lost_spans()]
         if spans:
             self.gap_log.leave_out(Absences(spans))

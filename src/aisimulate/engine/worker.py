@@ -202,6 +202,7 @@ class RankWorker:
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
         rank = self._rank
+        self.gap_log.pack()
         spans = rank.lost_spans()
         if spans:
             self.gap_log.leave_out(Absences(spans))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,15 +88,16 @@ class _Runs:
             )
 
 
-def _table(numbers: Iterable[int], width: int) -> Ints:
-    return np.fromiter(numbers, dtype=np.int64).reshape(-1, width)
+def _columns(tables: Iterable[array[int]], width: int) -> Ints:
+    rows = [np.array(table, dtype=np.int64).reshape(-1, width) for table in tables]
+    return np.ascontiguousarray(np.concatenate([np.empty((0, width), dtype=np.int64), *rows]).T)
 
 
 def _point_blocks(logs: Sequence[GapLog]) -> Iterator[Points]:
-    passes = _table(chain.from_iterable(log.passes for log in logs), PASS_WIDTH)
+    durations, weights, _ = _columns([log.packed_passes for log in logs], PASS_WIDTH)
     singles = [gap_ns for log in logs for gap_ns, sequence in log.singles if sequence.status == COMPLETED]
-    gaps = np.concatenate((passes[:, 0], np.array(singles, dtype=np.int64)))
-    weights = np.concatenate((passes[:, 1], np.ones(len(singles), dtype=np.int64)))
+    gaps = np.concatenate((durations, np.array(singles, dtype=np.int64)))
+    weights = np.concatenate((weights, np.ones(len(singles), dtype=np.int64)))
     for low in range(0, len(gaps), BLOCK_PASSES):
         yield Points(gaps[low : low + BLOCK_PASSES].copy(), weights[low : low + BLOCK_PASSES].copy())
 
@@ -116,10 +116,9 @@ def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
 def _run_blocks(logs: Sequence[GapLog]) -> Iterator[_Runs]:
     by_timer: dict[int, list[GapLog]] = {}
     for log in logs:
-        if log.runs:
+        if log.packed_runs:
             by_timer.setdefault(id(log.timer), []).append(log)
     for timed in by_timer.values():
         timer = timed[0].timer
-        runs = _table(chain.from_iterable(log.runs for log in timed), RUN_WIDTH)
-        columns = np.ascontiguousarray(runs[:, :4].T)
-        yield from _Runs(timer, *columns).by_duration().blocks(BLOCK_PASSES)
+        columns = _columns([log.packed_runs for log in timed], RUN_WIDTH)
+        yield from _Runs(timer, *columns[:4]).by_duration().blocks(BLOCK_PASSES)
