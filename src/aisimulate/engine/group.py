@@ -170,6 +170,10 @@ class GroupWorker:
         done = [total for total in self._totals[: self._passes] if total <= elapsed]
         return self._start_ns + (done[-1] if done else 0)
 
+    def pack_log(self) -> None:
+        """Let what was logged so far take less memory."""
+        self.gap_log.pack()
+
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
         self.gap_log.pack()

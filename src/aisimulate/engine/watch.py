@@ -34,6 +34,7 @@ class Worker(Protocol):
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
     def finish(self) -> list[Sequence]: ...  # noqa: D102
     def last_boundary_ns(self, limit_ns: int) -> int: ...  # noqa: D102
+    def pack_log(self) -> None: ...  # noqa: D102
     def close(self) -> GapLog: ...  # noqa: D102
 
 
@@ -154,6 +155,10 @@ class WatchedWorker:
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
         return self._inner.last_boundary_ns(limit_ns)
+
+    def pack_log(self) -> None:
+        """Let what was logged so far take less memory."""
+        self._inner.pack_log()
 
     def close(self) -> GapLog:
         """Return the finished gap log."""

@@ -199,6 +199,10 @@ class RankWorker:
             total = self._timer.run_ns(*args, passes - 1) if passes > 1 else 0
         return self._start_ns + total
 
+    def pack_log(self) -> None:
+        """Let what was logged so far take less memory."""
+        self.gap_log.pack()
+
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
         rank = self._rank

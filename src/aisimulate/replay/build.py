@@ -21,6 +21,7 @@ from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unu
 from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.settled import Settled
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
@@ -52,6 +53,7 @@ class BuiltReplay:
     timing_mode: str
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    settled: Settled | None = None
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
@@ -88,9 +90,11 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     driver = make_driver(workload, rank.block_size)
     placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
-    make_fleet = Fleet if hub is None else partial(ObservedFleet, hub=hub)
+    settled = None if hub is not None or spec.record_per_request else Settled()
+    make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
     return BuiltReplay(
         fleet=make_fleet(workers, driver, placement, limit_ns),
+        settled=settled,
         workers=workers,
         driver=driver,
         dp_size=role.dp_size,

@@ -10,9 +10,13 @@ from aisimulate.core.units import to_ms
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.settled import Settled
     from aisimulate.workload.drivers import Driver
 
 NEVER = 1 << 62
+# Requests that lanes dispatch at a time, and ended ones that wait for a long replay to be tidied up.
+_BATCH = 1 << 14
+_MOST_KEPT = 1 << 16
 
 
 class Placement(Protocol):
@@ -41,6 +45,7 @@ class Worker(Protocol):
     def cut(self, at_ns: int) -> None: ...  # noqa: D102
     def finish(self) -> list[Sequence]: ...  # noqa: D102
     def last_boundary_ns(self, limit_ns: int) -> int: ...  # noqa: D102
+    def pack_log(self) -> None: ...  # noqa: D102
     def close(self) -> GapLog: ...  # noqa: D102
 
 
@@ -48,17 +53,25 @@ class Fleet:
     """Serves all traffic on a fixed set of workers.
 
     `limit_ns` stops the run before the first event later than it (events at the limit still happen).
+    With `settled`, ended requests of a long replay move there from the driver's list.
     After `run()`, `end_ns` is the last processed event.
     """
 
     def __init__(
-        self, workers: list[Worker], driver: Driver, placement: Placement, limit_ns: int | None = None
+        self,
+        workers: list[Worker],
+        driver: Driver,
+        placement: Placement,
+        limit_ns: int | None = None,
+        settled: Settled | None = None,
     ) -> None:
         self._workers = workers
         self._driver = driver
         self._placement = placement
         self._limit_ns = limit_ns
         self._arrival_ns = NEVER  # the next arrival known so far
+        self._settled = settled
+        self._tidy_above = NEVER if settled is None else _MOST_KEPT
         self._ends = [NEVER] * len(workers)  # end (or lower bound of it) of what is in flight
         self.end_ns = 0
 
@@ -152,6 +165,16 @@ class Fleet:
             if not worker.busy:
                 idle.append(index)
         self._look_for_arrivals()
+        if len(self._driver.sequences) > self._tidy_above:
+            self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """Keep of the requests that ended, and of the passes, only what the report needs."""
+        if self._settled is not None:
+            self._settled.absorb(self._driver.sequences)
+            self._tidy_above = len(self._driver.sequences) + _MOST_KEPT
+        for worker in self._workers:
+            worker.pack_log()
 
     def _cut(self, index: int, now_ns: int, boundary_ns: int) -> None:
         """End the run in flight on a worker at its first boundary at or after `boundary_ns`."""
@@ -189,13 +212,16 @@ class Fleet:
         No pass starts at the instant of an arrival before it is placed: what arrives then joins that pass.
         """
         ready = [0] * len(self._workers)  # when a worker may start its next pass
-        for sequence in self._driver.pop_ready(NEVER):
-            index, sequence.rank = self._placement.place(sequence)
-            sequence.worker = index
-            worker = self._workers[index]
-            arrival_ns = sequence.arrival_ns
-            ready_ns = worker.advance(ready[index], arrival_ns)
-            ready[index] = max(ready_ns, arrival_ns)
-            worker.submit(sequence)
+        while batch := self._driver.pop_first(_BATCH):
+            for sequence in batch:
+                index, sequence.rank = self._placement.place(sequence)
+                sequence.worker = index
+                worker = self._workers[index]
+                arrival_ns = sequence.arrival_ns
+                ready_ns = worker.advance(ready[index], arrival_ns)
+                ready[index] = max(ready_ns, arrival_ns)
+                worker.submit(sequence)
+            if len(self._driver.sequences) > self._tidy_above:
+                self._tidy_up()
         for index, worker in enumerate(self._workers):
             self.end_ns = max(self.end_ns, worker.advance(ready[index], NEVER))

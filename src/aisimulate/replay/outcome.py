@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.settled import Settled
     from aisimulate.workload.plays import PlaysOutcome
 
 
@@ -32,6 +33,7 @@ class ReplayOutcome:
     `end_ns`: the last processed event; `workers` were provisioned from 0 to `end_ns`.
     `wall_ns`: real time spent; `passes` and `plans`: simulated passes and planner invocations.
     `timing_mode`: how passes that prefill and decode were timed (additive or fused).
+    `settled`: completed requests that are in `sequences` no more.
     In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
     `plays`: what became of the plays of an agentic trace.
@@ -51,6 +53,7 @@ class ReplayOutcome:
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     plays: PlaysOutcome | None = None
+    settled: Settled | None = None
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0

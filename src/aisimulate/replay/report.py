@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.outcome import ReplayOutcome, Sla
     from aisimulate.replay.statistics import Summary
 
@@ -45,11 +44,11 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, and, where the
     outcome has any, provenance and notes.
     """
-    counted = Columns.of(outcome.sequences, disaggregated=outcome.prefill_workers > 0)
+    counted = _counted(outcome)
     latencies = Latencies.of(counted)
     duration_ns = int(counted.terminal_ns.max(initial=0))
     duration_s = max(duration_ns / NS_PER_S, _MIN_DURATION_S)
-    report = _request_counts(outcome.sequences, len(counted))
+    report = _request_counts(outcome, len(counted))
     report["duration_ms"] = to_ms(duration_ns)
     report.update(_throughput(counted, duration_s, outcome.wall_ns))
     report.update(_resources(outcome))
@@ -72,11 +71,19 @@ def _records(outcome: ReplayOutcome) -> list[Report]:
     return build_records(outcome.sequences, outcome.dp_size, outcome.plays)
 
 
-def _request_counts(sequences: list[Sequence], counted: int) -> Report:
-    others = [s for s in sequences if s.status != COMPLETED] if counted < len(sequences) else []
+def _counted(outcome: ReplayOutcome) -> Columns:
+    if outcome.settled is None or not outcome.settled.count:
+        return Columns.of(outcome.sequences, disaggregated=outcome.prefill_workers > 0)
+    outcome.settled.absorb(outcome.sequences)
+    return outcome.settled.columns()
+
+
+def _request_counts(outcome: ReplayOutcome, counted: int) -> Report:
+    requests = len(outcome.sequences) + (outcome.settled.count if outcome.settled is not None else 0)
+    others = [s for s in outcome.sequences if s.status != COMPLETED] if counted < requests else []
     reasons = Counter(s.reason or "unspecified" for s in others if s.status in (REJECTED, FAILED))
     return {
-        "num_requests": len(sequences),
+        "num_requests": requests,
         "completed_requests": counted,
         "rejected_requests": reasons.total(),
         "unfinished_requests": sum(s.status is None for s in others),

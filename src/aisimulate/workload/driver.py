@@ -100,6 +100,14 @@ class SessionDriver:
         self.sequences += entered
         return entered
 
+    def pop_first(self, count: int) -> list[Sequence]:
+        """Dispatch the next `count` requests of independent traffic, by ready instant and session index."""
+        due = self._starts[self._cursor : self._cursor + count]
+        self._cursor += len(due)
+        entered = [self._dispatch_first(ready_ns, index) for ready_ns, index in due]
+        self.sequences += entered
+        return entered
+
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request ended at `now_ns`; one that failed ends its session."""
         conversation = self._in_flight.pop(sequence.ordinal, None) if self._in_flight else None

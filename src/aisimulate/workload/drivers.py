@@ -23,6 +23,7 @@ class Driver(Protocol):
     def is_independent(self) -> bool: ...  # noqa: D102
     def next_ready_ns(self) -> int | None: ...  # noqa: D102
     def pop_ready(self, now_ns: int) -> list[Sequence]: ...  # noqa: D102
+    def pop_first(self, count: int) -> list[Sequence]: ...  # noqa: D102
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None: ...  # noqa: D102
 
 

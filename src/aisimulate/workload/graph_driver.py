@@ -91,6 +91,10 @@ class GraphDriver:
             self._fire(self._on_dispatch[node], ready_ns)
         return due
 
+    def pop_first(self, count: int) -> list[Sequence]:
+        """Dispatch nothing: requests of a graph wait for one another."""
+        return []
+
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request completed or was rejected at `now_ns`."""
         node = self._nodes[sequence.ordinal]
