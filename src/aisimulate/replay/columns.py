@@ -69,8 +69,6 @@ class Columns:
     @classmethod
     def joined(cls, parts: list[Columns], order: Ints) -> Columns:
         """Put the requests of several parts into one, row `order[i]` of all of them as row i."""
-        if not parts:
-            return cls._of_rows([])
         columns = ([getattr(part, name) for part in parts] for name in cls.__slots__)
         return cls(*(np.concatenate(column)[order] for column in columns))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Gaps priced at once: few enough that the temporaries stay in the cache and are recycled by the allocator.
 BLOCK_PASSES = 1 << 16
+_MOST_NUMBERS = 1 << 21
 
 
 def gap_blocks(logs: Sequence[GapLog]) -> list[Block]:
@@ -89,7 +90,7 @@ class _Runs:
 
 
 def _columns(tables: Iterable[array[int]], width: int) -> Ints:
-    rows = [np.array(table, dtype=np.int64).reshape(-1, width) for table in tables]
+    rows = [np.frombuffer(table, dtype=np.int64).reshape(-1, width) for table in tables if table]
     return np.ascontiguousarray(np.concatenate([np.empty((0, width), dtype=np.int64), *rows]).T)
 
 
@@ -114,11 +115,20 @@ def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
 
 
 def _run_blocks(logs: Sequence[GapLog]) -> Iterator[_Runs]:
-    by_timer: dict[int, list[GapLog]] = {}
-    for log in logs:
-        if log.packed_runs:
-            by_timer.setdefault(id(log.timer), []).append(log)
-    for timed in by_timer.values():
-        timer = timed[0].timer
+    for timed in _groups([log for log in logs if log.packed_runs]):
         columns = _columns([log.packed_runs for log in timed], RUN_WIDTH)
-        yield from _Runs(timer, *columns[:4]).by_duration().blocks(BLOCK_PASSES)
+        yield from _Runs(timed[0].timer, *columns[:4]).by_duration().blocks(BLOCK_PASSES)
+
+
+def _groups(logs: list[GapLog]) -> Iterator[list[GapLog]]:
+    """Group neighbours with the same timer, few enough numbers at a time for copies of them to be small."""
+    group: list[GapLog] = []
+    numbers = 0
+    for log in logs:
+        if group and (log.timer is not group[0].timer or numbers + len(log.packed_runs) > _MOST_NUMBERS):
+            yield group
+            group, numbers = [], 0
+        group.append(log)
+        numbers += len(log.packed_runs)
+    if group:
+        yield group

@@ -36,7 +36,8 @@ class Settled:
 
     def columns(self) -> Columns:
         """Join what was absorbed, in dispatch order."""
-        if len(self._columns) == 1:
-            return self._columns[0]
-        order = np.argsort(np.concatenate(self._ordinals)) if self._ordinals else np.empty(0, dtype=np.int64)
-        return Columns.joined(self._columns, order)
+        if len(self._columns) > 1:
+            order = np.argsort(np.concatenate(self._ordinals))
+            self._columns = [Columns.joined(self._columns, order)]
+            self._ordinals = [np.arange(self.count)]
+        return self._columns[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -54,9 +55,10 @@ class SessionDriver:
         self._turns = sum(len(session.turns) for session in workload.sessions)
         self._prepare_content(workload, block_tokens)
         self._closed_loop = workload.concurrency is not None
-        # First turns, sorted by (ready ns, session index), with a cursor; sessions beyond `_waiting`
+        # First turns, sorted by ready instant and session index, with a cursor; sessions beyond `_waiting`
         # have no place yet. Later turns are few, and wait in a heap.
-        self._starts: list[tuple[int, int]] = []
+        self._starts_ns = array("q")
+        self._starters = array("q")  # session indices
         self._cursor = 0
         self._session_count = self._waiting = len(self._sessions)
         self._later: list[tuple[int, int, _Conversation]] = []
@@ -78,7 +80,7 @@ class SessionDriver:
 
     def next_ready_ns(self) -> int | None:
         """Instant of the next request known so far, or None."""
-        start_ns = self._starts[self._cursor][0] if self._cursor < len(self._starts) else None
+        start_ns = self._starts_ns[self._cursor] if self._cursor < len(self._starts_ns) else None
         if not self._later:
             return start_ns
         later_ns = self._later[0][0]
@@ -88,23 +90,18 @@ class SessionDriver:
         """Dispatch every request ready by `now_ns`, ordered by ready instant, session index and turn."""
         if self._later and self._later[0][0] <= now_ns:
             return self._pop_merged(now_ns)
-        starts = self._starts
-        end = bisect_right(starts, (now_ns, self._session_count), self._cursor)
-        due = starts[self._cursor : end]
-        self._cursor = end
-        if end == len(starts):  # nothing of it is needed again, and a million pairs take their place
-            starts.clear()
-            self._cursor = 0
-        dispatch = self._dispatch_first
-        entered = [dispatch(ready_ns, index) for ready_ns, index in due]
-        self.sequences += entered
-        return entered
+        return self._start_sessions(bisect_right(self._starts_ns, now_ns, self._cursor))
 
     def pop_first(self, count: int) -> list[Sequence]:
         """Dispatch the next `count` requests of independent traffic, by ready instant and session index."""
-        due = self._starts[self._cursor : self._cursor + count]
-        self._cursor += len(due)
-        entered = [self._dispatch_first(ready_ns, index) for ready_ns, index in due]
+        return self._start_sessions(self._cursor + count)
+
+    def _start_sessions(self, end: int) -> list[Sequence]:
+        """Dispatch the first turns from the cursor up to place `end`."""
+        due = zip(self._starts_ns[self._cursor : end], self._starters[self._cursor : end], strict=True)
+        self._cursor = min(end, len(self._starts_ns))
+        dispatch = self._dispatch_first
+        entered = [dispatch(ready_ns, index) for ready_ns, index in due]
         self.sequences += entered
         return entered
 
@@ -116,7 +113,8 @@ class SessionDriver:
         if conversation is not None and conversation.has_next and sequence.status != FAILED:
             self._schedule_next_turn(conversation, sequence, now_ns)
         elif self._waiting < self._session_count:
-            self._starts.append((now_ns, self._waiting))
+            self._starts_ns.append(now_ns)
+            self._starters.append(self._waiting)
             self._waiting += 1
 
     def _prepare_content(self, workload: Workload, block_tokens: int) -> None:
@@ -130,26 +128,24 @@ class SessionDriver:
 
     def _schedule_open_loop(self) -> None:
         require_arrivals(self._sessions)
-        starts = [
-            (clock_ns(session.arrival_ms), index)
-            for index, session in enumerate(self._sessions)
-            if session.arrival_ms is not None
-        ]
-        starts.sort()
-        self._starts = starts
+        starts_ns = array("q", (clock_ns(session.arrival_ms or 0.0) for session in self._sessions))
+        order = sorted(range(len(starts_ns)), key=starts_ns.__getitem__)
+        self._starts_ns = array("q", map(starts_ns.__getitem__, order))
+        self._starters = array("q", order)
 
     def _fill_slots(self, concurrency: int) -> None:
         if concurrency < 1:
             raise InputError(f"concurrency must be at least 1, got {concurrency}")
         self._waiting = min(concurrency, len(self._sessions))
-        self._starts = [(0, index) for index in range(self._waiting)]
+        self._starts_ns = array("q", bytes(8 * self._waiting))
+        self._starters = array("q", range(self._waiting))
 
     def _pop_merged(self, now_ns: int) -> list[Sequence]:
         due: list[tuple[int, int, _Conversation | None]] = []
         while self._later and self._later[0][0] <= now_ns:
             due.append(heappop(self._later))
-        while self._cursor < len(self._starts) and self._starts[self._cursor][0] <= now_ns:
-            due.append((*self._starts[self._cursor], None))
+        while self._cursor < len(self._starts_ns) and self._starts_ns[self._cursor] <= now_ns:
+            due.append((self._starts_ns[self._cursor], self._starters[self._cursor], None))
             self._cursor += 1
         due.sort(key=_ready_order)
         entered = [
