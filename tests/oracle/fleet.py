@@ -11,7 +11,9 @@ from .content import Identities
 from .driver import Driver
 from .graph import GraphDriver
 from .request import Request
-from .scheduler import Pass, RankScheduler
+from .scheduler import RankScheduler
+from .sglang import Pass as SglangPass
+from .sglang import SglangScheduler
 from .traffic import read_traffic
 
 # A single instant takes a handful of rounds; more means that nothing moves any more.
@@ -22,10 +24,13 @@ class Worker:
     """`dp_size` ranks that start and end their passes together."""
 
     def __init__(self, engine: dict[str, Any], identities: Identities) -> None:
-        self.ranks = [RankScheduler(engine["rank"], identities) for _ in range(engine.get("dp_size", 1))]
+        self.ranks: list[Any] = self._ranks(engine["rank"], engine.get("dp_size", 1), identities)
         self.next_rank = 0
-        self.passes: list[tuple[RankScheduler, Pass]] = []
+        self.passes: list[tuple[Any, Any]] = []  # (rank, its pass)
         self.end_ns: int | None = None
+
+    def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities) -> list[Any]:
+        return [RankScheduler(rank, identities) for _ in range(dp_size)]
 
     def place(self, request: Request) -> int:
         """Queue a request on the next rank in rotation; returns that rank's index."""
@@ -38,12 +43,15 @@ class Worker:
         """Start a pass on every rank that has something to do; False when none has."""
         if self.end_ns is not None:
             return False
-        self.passes = [(rank, rank.plan(now_ns)) for rank in self.ranks if rank.ready]
+        self.passes = self._plan([rank for rank in self.ranks if rank.ready], now_ns)
         if not self.passes:
             return False
         # The barrier: nobody's results are visible before the slowest rank is done.
         self.end_ns = now_ns + max(work.duration_ns for _, work in self.passes)
         return True
+
+    def _plan(self, ready: list[Any], now_ns: int) -> list[tuple[Any, Any]]:
+        return [(rank, rank.plan(now_ns)) for rank in ready]
 
     def finish(self) -> list[Request]:
         """End the pass; returns the requests that became terminal."""
@@ -51,6 +59,41 @@ class Worker:
         ended = [request for rank, work in self.passes for request in rank.settle(work, self.end_ns)]
         self.end_ns = None
         return ended
+
+
+class SglangWorker(Worker):
+    """A worker whose ranks all pause prefilling for some rounds after any of them prefilled."""
+
+    pause = 0  # rounds left
+
+    def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities) -> list[Any]:
+        return [SglangScheduler(rank, identities, dp_size) for _ in range(dp_size)]
+
+    def _plan(self, ready: list[Any], now_ns: int) -> list[tuple[Any, Any]]:
+        paused = self.pause > 0
+        passes: list[tuple[SglangScheduler, SglangPass]] = [
+            (rank, rank.plan(now_ns, not paused)) for rank in ready
+        ]
+        if paused and not any(work.ran_model for _, work in passes):
+            for rank in ready:
+                rank.ratio = rank.first_ratio
+        self.pause = max(0, self.pause - 1)
+        if any(work.prefills for _, work in passes):
+            self.pause = self.ranks[0].interval
+        return passes
+
+    def finish(self) -> list[Request]:
+        """End the pass; a worker without any requests forgets about the pause."""
+        ended = super().finish()
+        if not any(rank.ready for rank in self.ranks):
+            self.pause = 0
+        return ended
+
+
+def make_worker(engine: dict[str, Any], identities: Identities) -> Worker:
+    """A worker with the rules of its backend."""
+    kind = SglangWorker if engine["rank"].get("backend") == "sglang" else Worker
+    return kind(engine, identities)
 
 
 @dataclass
@@ -74,7 +117,7 @@ class Fleet:
             self.driver = GraphDriver(traffic)
         else:
             self.driver = Driver(read_traffic(traffic, spec["engine"], workers))
-        self.workers = [Worker(spec["engine"], identities) for _ in range(workers)]
+        self.workers = [make_worker(spec["engine"], identities) for _ in range(workers)]
         limit_ms = spec.get("max_sim_time_ms")
         self.limit_ns = None if limit_ms is None else clock_ns(float(limit_ms))
         self.next_worker = 0
