@@ -82,6 +82,17 @@ def test_launch_arguments():
         "--no-enable-prefix-caching --max-model-len 4096"
     ]
     assert launch_lines(DISAGG) == []
+    assert launch_lines(AGG | {"backend": "trtllm"}) == []
+
+
+def test_launch_arguments_of_sglang():
+    assert launch_lines(AGG | {"backend": "sglang"}) == [
+        "# agg: 2 replicas of\n"
+        "python -m sglang.launch_server --model-path acme/moe --tp-size 8 --dp-size 8 --enable-dp-attention "
+        "--ep-size 8 --chunked-prefill-size 8192 --max-prefill-tokens 16384 --schedule-policy fcfs "
+        "--max-running-requests 2048 --page-size 64 --mem-fraction-static 0.85 "
+        "--disable-radix-cache --context-length 4096"
+    ]
 
 
 def test_launch_arguments_of_both_roles():

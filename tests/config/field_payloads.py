@@ -38,6 +38,16 @@ CROWD = {"spec": {**SPEC, "requests": [_request(number) for number in range(6)]}
 POLYNOMIAL = changed(CROWD, {"spec.engine.rank.timing_model": {"type": "polynomial"}})
 # Four of them want more KV blocks than there are.
 SQUEEZE = changed(CROWD, {"spec.engine.rank.num_gpu_blocks": 24})
+# The same under SGLang, where the second prompt starts unlike the others and the cache is short too.
+SGLANG = changed(
+    CROWD,
+    {
+        "spec.engine.rank.backend": "sglang",
+        "spec.engine.rank.num_gpu_blocks": 32,
+        "spec.engine.rank.max_num_batched_tokens": 8192,
+        "spec.requests.1.input_token_ids": [200 + k for k in range(24)],
+    },
+)
 # One prompt that exceeds the token budget of a pass, beside a short one.
 LONG = changed(
     CROWD,
@@ -109,6 +119,7 @@ AIC = {
     },
 }
 CONFIG = "spec.engine.rank.timing_model.config"
+AIC_SGLANG = changed(AIC, {"spec.engine.rank.backend": "sglang", f"{CONFIG}.backend": "sglang"})
 _MOE_SIZES = {f"{CONFIG}.tp": 2, "spec.engine.tensor_parallel_size": 2}
 MOE = changed(AIC, {f"{CONFIG}.model": "Qwen/Qwen3-30B-A3B"})
 MOE_2 = changed(MOE, _MOE_SIZES | {f"{CONFIG}.moe_tp_size": 2, f"{CONFIG}.moe_ep_size": 1})

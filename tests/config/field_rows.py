@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .field_payloads import AIC, CONFIG, CROWD
+from .field_payloads import AIC, CONFIG, CROWD, SGLANG
 from .field_walk import Acts, Inert, Refused
 
 ENGINE, RANK_PATH = "spec.engine", "spec.engine.rank"
@@ -16,6 +16,10 @@ OFFLOAD = f"{RANK_PATH}.native_host_offload: a value is not supported yet"
 
 def rank(base, metric, **fields) -> Acts:
     return Acts(base, {f"{RANK_PATH}.{name}": value for name, value in fields.items()}, metric)
+
+
+def sglang(metric="mean_ttft_ms", **fields) -> Acts:
+    return rank(SGLANG, metric, **fields)
 
 
 def no_rank(why, text, **fields) -> Refused:

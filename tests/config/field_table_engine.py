@@ -9,6 +9,7 @@ from aisimulate.config.timing import ExternalTiming, FixedTiming, PolynomialTimi
 
 from .field_payloads import (
     AIC,
+    AIC_SGLANG,
     CONFIG,
     CROWD,
     FIXED,
@@ -19,6 +20,7 @@ from .field_payloads import (
     PAIR,
     POLYNOMIAL,
     RANK,
+    SGLANG,
     SPREAD,
     SQUEEZE,
     TP_2,
@@ -36,9 +38,10 @@ from .field_rows import (
     no_rank,
     rank,
     role,
+    sglang,
     source,
 )
-from .field_walk import Acts, FieldTable, Refused, Why, changed
+from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
 TABLE = FieldTable()
 
@@ -77,21 +80,34 @@ TABLE.add(
 TABLE.add(
     RankConfig,
     backend=(
-        no_rank(Why.SGLANG, "backend 'sglang' is not supported yet (supported: vllm)", backend="sglang"),
-        no_rank(Why.TRTLLM, "backend 'trtllm' is not supported yet (supported: vllm)", backend="trtllm"),
+        rank(changed(SGLANG, {f"{RANK_PATH}.backend": "vllm"}), "mean_ttft_ms", backend="sglang"),
+        no_rank(
+            Why.TRTLLM, "backend 'trtllm' is not supported yet (supported: sglang, vllm)", backend="trtllm"
+        ),
     ),
     num_gpu_blocks=rank(CROWD, "duration_ms", num_gpu_blocks=12),
     block_size=rank(CROWD, "prefix_cache_reused_ratio", block_size=8),
     max_model_len=rank(CROWD, "rejected_requests", max_model_len=20),
     max_num_seqs=rank(CROWD, "duration_ms", max_num_seqs=2),
-    max_num_batched_tokens=rank(CROWD, "mean_ttft_ms", max_num_batched_tokens=16),
+    max_num_batched_tokens=(
+        rank(CROWD, "mean_ttft_ms", max_num_batched_tokens=16),
+        Inert(
+            SGLANG,
+            {f"{RANK_PATH}.max_num_batched_tokens": 16},
+            f"{RANK_PATH}.max_num_batched_tokens: no effect on backend sglang",
+            Why.SGLANG,
+        ),
+    ),
     prefill_schedule_interval=no_rank(
         Why.INTERVALS, "prefill_schedule_interval: 2 is not supported yet", prefill_schedule_interval=2
     ),
-    prefill_decode_interval=no_rank(
-        Why.SGLANG,
-        "prefill_decode_interval: 2 is not 0 (only sglang spaces its prefills)",
-        prefill_decode_interval=2,
+    prefill_decode_interval=(
+        sglang(prefill_decode_interval=2),
+        no_rank(
+            Why.SGLANG,
+            "prefill_decode_interval: 2 is not 0 (only sglang spaces its prefills)",
+            prefill_decode_interval=2,
+        ),
     ),
     enable_prefix_caching=rank(CROWD, "prefix_cache_reused_ratio", enable_prefix_caching=False),
     enable_chunked_prefill=rank(LONG, "rejected_requests", enable_chunked_prefill=False),
@@ -148,7 +164,10 @@ TABLE.add(
     ),
     timing_model=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
     timing_mode=rank(CROWD, "mean_e2e_latency_ms", timing_mode="fused"),
-    sglang=idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),
+    sglang=(
+        sglang(sglang={"chunked_prefill_size": 8}),
+        idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),
+    ),
     trtllm=no_rank(
         Why.TRTLLM,
         "trtllm.capacity_scheduler_policy: 'max' is not 'guaranteed_no_evict'",
@@ -158,13 +177,16 @@ TABLE.add(
 TABLE.add(
     SglangConfig,
     **{
-        name: idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={name: value})
+        name: (
+            sglang(sglang={name: value}),
+            idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={name: value}),
+        )
         for name, value in {
             "schedule_policy": "lpm",
-            "max_prefill_tokens": 1,
-            "chunked_prefill_size": 1,
+            "max_prefill_tokens": 12,
+            "chunked_prefill_size": 8,
             "clip_max_new_tokens": 1,
-            "schedule_conservativeness": 0.5,
+            "schedule_conservativeness": 0.0,
         }.items()
     },
 )
@@ -204,7 +226,10 @@ TABLE.add(
 TABLE.add(
     AicConfig,
     model=aic(model="Qwen/Qwen3-8B"),
-    backend=no_aic(Why.SGLANG, "AIC backend 'sglang' does not match engine backend 'vllm'", backend="sglang"),
+    backend=(
+        aic(backend="sglang", beside={f"{RANK_PATH}.backend": "sglang"}),
+        no_aic(Why.TIED, "AIC backend 'sglang' does not match engine backend 'vllm'", backend="sglang"),
+    ),
     system=aic(system="h100_sxm"),
     tp=(
         aic(tp=2, beside={f"{ENGINE}.tensor_parallel_size": 2}),
@@ -266,8 +291,9 @@ TABLE.add(
             gpu_memory_utilization=0.5,
         ),
     ),
-    mem_fraction_static=idle_aic(
-        Why.SGLANG, "mem_fraction_static: no effect on this backend", mem_fraction_static=0.5
+    mem_fraction_static=(
+        aic(AIC_SGLANG, mem_fraction_static=0.5),
+        idle_aic(Why.SGLANG, "mem_fraction_static: no effect on this backend", mem_fraction_static=0.5),
     ),
     free_gpu_memory_fraction=idle_aic(
         Why.TRTLLM, "free_gpu_memory_fraction: no effect on this backend", free_gpu_memory_fraction=0.5

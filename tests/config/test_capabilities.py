@@ -19,6 +19,7 @@ EVERYTHING = replace(
     tiers=frozenset({"native_host_offload", "g3_offload", "state_cache"}),
     speculation=True,
     prefill_intervals=True,
+    decode_intervals=True,
     kv_events=True,
 )
 G2 = {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}
@@ -30,12 +31,8 @@ STATE = {
 }
 LATER = [
     (
-        rank(backend="sglang"),
-        "spec.engine.rank.backend: backend 'sglang' is not supported yet (supported: vllm)",
-    ),
-    (
         rank(backend="trtllm"),
-        "spec.engine.rank.backend: backend 'trtllm' is not supported yet (supported: vllm)",
+        "spec.engine.rank.backend: backend 'trtllm' is not supported yet (supported: sglang, vllm)",
     ),
     (
         spec(adapters={"placement": {"provider": "kv_router", "config": {"temperature": 0}}}),

@@ -164,9 +164,8 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         Acts(POOL, {"search_space.deployment_mode": ["agg", "disagg"]}),
     ),
     "backend": (
-        unsupported(Why.BACKENDS, "backend", "sglang"),
+        space(POOL, backend=["sglang"]),
         unsupported(Why.BACKENDS, "backend", "trtllm"),
-        dropped(Why.BACKENDS, "backend", "sglang", "vllm"),
         dropped(Why.BACKENDS, "backend", "trtllm", "vllm"),
     ),
     "agg_max_num_batched_tokens": (space(PINNED, agg_max_num_batched_tokens=[16384]),),

@@ -22,7 +22,7 @@ Changes = Mapping[str, Any]
 class Why(Enum):
     """What later versions bring, and refuse or report until then."""
 
-    BACKENDS = "SGLang and TensorRT-LLM"
+    BACKENDS = "TensorRT-LLM"
     MODE = "the other deployment mode uses it (not left to a later version)"
     ONE_VALUE = "there is one legal value (not left to a later version)"
     ROUTER = "kv_router"

@@ -62,6 +62,8 @@ BENCHMARKS = (
     Benchmark("01_conv_rr_8w", "01_conv_rr_8w", Bounds(ratio=0.09, rss_mb=120.0, plans=37_234)),
     Benchmark("05_1k1k_c4096_w8", "05_1k1k_c4096_w8", Bounds(ratio=0.025, plans=6_128)),
     Benchmark("03_conv_cl256_rr_8w", "03_conv_cl256_rr_8w", Bounds(ratio=0.20)),
+    Benchmark("10_sglang_conv1000_rr_8w", "10_sglang_fifo_conv_rr_8w", cut=True),
+    Benchmark("10_sglang_fifo_conv_rr_8w", "10_sglang_fifo_conv_rr_8w", Bounds(ratio=0.10, plans=37_320)),
     Benchmark("09_pressure_1k1k_lifo", "09_pressure_1k1k_lifo", Bounds(ratio=0.10)),
     Benchmark("11_glm_120k_c11940_w6", "11_glm_120k_c11940_w6", Bounds(ratio=0.015)),
     Benchmark("07_conv_disagg_4p4d", "07_conv_disagg_4p4d", Bounds(ratio=0.10, rss_mb=130.0, plans=52_495)),

@@ -1,16 +1,19 @@
-"""Random replays through two interpreters that both have `aisimulate._runtime`: ours, and the reference.
+"""Random replays through two interpreters: ours, and the reference's.
 
 fuzz_pair.py gen BACKEND NUMBER SEED INSTANCES.jsonl      instances of the seeds SEED .. SEED + NUMBER - 1
                                                           (--topology disaggregated: prefill and decode pools)
 PYTHON fuzz_pair.py run INSTANCES.jsonl RESULTS.jsonl     each in a child process, --limit seconds at most
 fuzz_pair.py diff OURS.jsonl THEIRS.jsonl                 every admission, token and status, at 1 ns
 
-Only the standard library is used besides `aisimulate`, so that any interpreter can run it.
+An interpreter has `aisimulate._runtime` (ours, the stand-alone wheel) or `dynamo._core` (ai-dynamo-runtime);
+only the standard library is used besides, so that any of them can run it.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import multiprocessing
 import queue
@@ -84,19 +87,38 @@ def _serve(tasks: Any, answers: Any) -> None:
 
 
 def _replay(item: dict[str, Any], trace: Path) -> Result:
-    # The reference needs no import of ours before this point, and neither is imported to generate or compare.
-    from aisimulate._runtime import run_replay_json  # noqa: PLC0415 - see above
-
     trace.write_text("".join(json.dumps(row) + "\n" for row in item["rows"]))
+    run_payload = _run_by_runtime if importlib.util.find_spec("aisimulate") else _run_by_dynamo
     try:
-        report = json.loads(run_replay_json(json.dumps(item["payload"]).replace(TRACE, str(trace))))
+        number, records = run_payload(item["payload"], str(trace))
     except BaseException as error:  # a panic of the reference is not an Exception
         return {"seed": item["seed"], "error": f"{type(error).__name__}: {error}"[:300]}
-    return {
-        "seed": item["seed"],
-        "records": report.get("per_request", []),
-        "num_requests": report["num_requests"],
-    }
+    return {"seed": item["seed"], "records": records, "num_requests": number}
+
+
+def _run_by_runtime(payload: dict[str, Any], trace: str) -> tuple[int, list[Any]]:
+    """Number of requests, and their records."""
+    runtime = importlib.import_module("aisimulate._runtime")
+    report = json.loads(runtime.run_replay_json(json.dumps(payload).replace(TRACE, trace)))
+    return report["num_requests"], report.get("per_request", [])
+
+
+def _run_by_dynamo(payload: dict[str, Any], trace: str) -> tuple[int, list[Any]]:
+    """Number of requests of an aggregated replay, and their records."""
+    core = importlib.import_module("dynamo._core")
+    spec, traffic = payload["spec"], payload["traffic"]
+    engine = {"engine": spec["engine"]["rank"], "dp_size": spec["engine"]["dp_size"]}
+    options = {name: traffic[name] for name in ("replay_concurrency",) if name in traffic}
+    result = core.run_mocker_trace_replay(
+        [trace],
+        extra_engine_args=core._normalize_mocker_config(engine),
+        num_workers=spec["topology"]["workers"]["initial_workers"],
+        trace_block_size=traffic["trace_block_size"],
+        router_mode="round_robin",
+        capture_per_request=True,
+        **options,
+    )
+    return len(result.per_request), result.per_request
 
 
 def run(args: argparse.Namespace) -> int:

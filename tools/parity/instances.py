@@ -51,6 +51,7 @@ def _rank(draw: random.Random, backend: str) -> dict[str, Any]:
         rank["max_model_len"] = draw.choice([20, 40])
     if backend == "sglang":
         rank["sglang"] = _sglang(draw)
+        rank["prefill_decode_interval"] = draw.choice([0, 0, 0, 1, 3])
     else:
         rank["enable_chunked_prefill"] = draw.random() < 0.85
     if backend == "vllm" and draw.random() < 0.3:
@@ -66,11 +67,11 @@ def _timing(draw: random.Random) -> dict[str, Any]:
 
 def _sglang(draw: random.Random) -> dict[str, Any]:
     return {
-        "chunked_prefill_size": draw.choice([8, 16, 32, 64, 128]),
+        "chunked_prefill_size": draw.choice([8, 16, 30, 64, 128]),
         "max_prefill_tokens": draw.choice([16, 64, 256]),
         "schedule_policy": draw.choice(["fifo", "fifo", "lpm"]),
         "clip_max_new_tokens": draw.choice([4, 16, 4096]),
-        "schedule_conservativeness": draw.choice([0.1, 0.3, 1.0]),
+        "schedule_conservativeness": draw.choice([0.0, 0.1, 0.3, 1.0]),
     }
 
 

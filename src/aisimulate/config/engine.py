@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from aisimulate.config.base import StrictModel, null_is_default
+from aisimulate.config.base import FieldError, StrictModel, null_is_default
 from aisimulate.config.rank import RankConfig
 from aisimulate.core.limits import MAX_DP_SIZE, MAX_TP_SIZE
 
@@ -18,6 +18,14 @@ class RoleConfig(StrictModel):
     dp_size: Annotated[int, Field(gt=0, le=MAX_DP_SIZE)] = 1
     tensor_parallel_size: Annotated[int, Field(gt=0, le=MAX_TP_SIZE)] = 1
     rank: RankConfig = Field(default_factory=RankConfig)
+
+    @model_validator(mode="after")
+    def _ranks_share_a_chunk(self) -> Self:
+        chunk = self.rank.sglang.chunked_prefill_size
+        if self.rank.backend == "sglang" and chunk < self.dp_size:
+            problem = f"{chunk} is not >= dp_size {self.dp_size}, which divides it"
+            raise FieldError("rank.sglang.chunked_prefill_size", problem)
+        return self
 
     @property
     def gpus_per_worker(self) -> int:

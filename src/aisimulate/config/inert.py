@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from aisimulate.config.rank import RankConfig
 from aisimulate.config.spec import Aggregated, Disaggregated, ReplaySpec, WorkerPool
+from aisimulate.config.timing import ExternalTiming
 from aisimulate.config.traffic import RuntimeTraffic
 
 _TRANSFER = ("kv_transfer_bytes_per_token", "kv_transfer_bandwidth", "kv_transfer_timing_mode")
@@ -83,6 +84,8 @@ def _unused_names(rank: RankConfig, disaggregated: bool) -> Iterator[tuple[str, 
         yield from ((name, "in an aggregated topology") for name in _TRANSFER)
     if rank.native_host_offload is None and rank.state_cache is None:
         yield "kv_cache_bytes_per_token", "without a host tier or state cache"
+    if rank.backend == "sglang" and not isinstance(rank.timing_model, ExternalTiming):
+        yield "max_num_batched_tokens", "on backend sglang"  # with measured times it sizes the KV cache
     for name in ("sglang", "trtllm"):
         if rank.backend != name:
             yield name, f"on backend {rank.backend}"

@@ -9,10 +9,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from aisimulate.engine.fused import make_rank
 from aisimulate.engine.gap_log import Absences, GapLog
+from aisimulate.engine.run_worker import Rank
+from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 _CHUNK_PASSES = 64
 
 
-class GroupWorker:
-    """A worker of several ranks; the same surface as `RankWorker`.
+class PassGroup(Generic[Rank]):
+    """What workers of several ranks have in common; the same surface as `RunWorker`.
 
     `plans` counts group passes or runs, `passes` the passes of the group.
     """
@@ -45,10 +47,8 @@ class GroupWorker:
         "ranks",
     )
 
-    def __init__(
-        self, params: RankParams, timer: PassTimer, dp_size: int, new_rank: NewRank = make_rank
-    ) -> None:
-        self.ranks = [new_rank(params, timer) for _ in range(dp_size)]
+    def __init__(self, ranks: list[Rank], timer: PassTimer) -> None:
+        self.ranks = ranks
         self._timer = timer
         self.gap_log = GapLog(timer)
         self.busy = False
@@ -57,7 +57,7 @@ class GroupWorker:
         self.plans = 0
         self._start_ns = 0
         self._passes = 0
-        self._active: list[RankScheduler] = []
+        self._active: list[Rank] = []
         self._durations: list[int] = []  # of the passes in flight that were priced so far
         self._totals: list[int] = []  # running sums of the same
 
@@ -107,7 +107,7 @@ class GroupWorker:
         floor = self._timer.run_floor_ns
         return max(floor(rank.run_batch, rank.run_context, self._passes) for rank in self._active)
 
-    def _first_ns(self, rank: RankScheduler) -> int:
+    def _first_ns(self, rank: Rank) -> int:
         if rank.run_batch:
             return self._timer.decode_ns(rank.run_batch, rank.run_context)
         return rank.pass_ns
@@ -144,6 +144,33 @@ class GroupWorker:
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        raise NotImplementedError
+
+    def pack_log(self) -> None:
+        """Let what was logged so far take less memory."""
+        self.gap_log.pack()
+
+    def last_boundary_ns(self, limit_ns: int) -> int:
+        """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
+        elapsed = limit_ns - self._start_ns
+        while len(self._durations) < self._passes and self._totals[-1] <= elapsed:
+            self._price_more()
+        done = [total for total in self._totals[: self._passes] if total <= elapsed]
+        return self._start_ns + (done[-1] if done else 0)
+
+
+class GroupWorker(PassGroup[RankScheduler]):
+    """A worker of several ranks that schedule like vLLM."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, params: RankParams, timer: PassTimer, dp_size: int, new_rank: NewRank = make_rank
+    ) -> None:
+        super().__init__([new_rank(params, timer) for _ in range(dp_size)], timer)
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         self._log_gaps()
         first_end_ns = self._start_ns + self._durations[0]
         terminal: list[Sequence] = []
@@ -161,18 +188,6 @@ class GroupWorker:
         if weight:
             durations_ns = array("q", self._durations[: self._passes])
             self.gap_log.series.append((durations_ns, weight, self.passes))
-
-    def last_boundary_ns(self, limit_ns: int) -> int:
-        """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
-        elapsed = limit_ns - self._start_ns
-        while len(self._durations) < self._passes and self._totals[-1] <= elapsed:
-            self._price_more()
-        done = [total for total in self._totals[: self._passes] if total <= elapsed]
-        return self._start_ns + (done[-1] if done else 0)
-
-    def pack_log(self) -> None:
-        """Let what was logged so far take less memory."""
-        self.gap_log.pack()
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""

@@ -28,3 +28,31 @@ class RankParams:
     def total_kv_tokens(self) -> int:
         """KV capacity of the rank in tokens."""
         return self.num_gpu_blocks * self.block_size
+
+
+@dataclass(slots=True, frozen=True)
+class SglangParams:
+    """Validated settings of one rank's SGLang-style scheduler (spec 01 sections 1.1 and 1.2).
+
+    The pool has `num_gpu_blocks` pages of `block_size` tokens. A prefill pass takes up to
+    `chunked_prefill_size` and `max_prefill_tokens` tokens; `schedule_conservativeness` scales what is
+    reserved for the outputs, each counted as `clip_max_new_tokens` at most. `schedule_policy` is fifo or lpm.
+    `prefill_decode_interval` passes after a prefill do not prefill. What attention DP divides is divided.
+    """
+
+    num_gpu_blocks: int = 16384
+    block_size: int = 1
+    max_num_seqs: int = 256
+    max_model_len: int | None = None
+    enable_prefix_caching: bool = True
+    prefill_decode_interval: int = 0
+    schedule_policy: str = "fifo"
+    max_prefill_tokens: int = 16384
+    chunked_prefill_size: int = 8192
+    clip_max_new_tokens: int = 4096
+    schedule_conservativeness: float = 1.0
+
+    @property
+    def total_kv_tokens(self) -> int:
+        """KV capacity of the rank in tokens."""
+        return self.num_gpu_blocks * self.block_size

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aisimulate.core.traffic import Session, Turn
     from aisimulate.engine.handoff import Handoff
+    from aisimulate.engine.radix_pool import RadixNode
     from aisimulate.engine.run_pool import Node
 
 COMPLETED = "completed"
@@ -38,9 +39,11 @@ class Sequence:
         "first_token_ns",
         "handoff",
         "input_tokens",
+        "inserted",
         "joined",
         "keys",
         "last_token_ns",
+        "leaf",
         "len",
         "most_computed",
         "node",
@@ -54,12 +57,14 @@ class Sequence:
         "segment_start",
         "segments",
         "session",
+        "shared",
         "stale",
         "status",
         "stride",
         "tail_start",
         "terminal_ns",
         "tokens",
+        "touched_to",
         "turn",
         "turn_index",
         "worker",
@@ -74,6 +79,12 @@ class Sequence:
     joined: int  # pass count when it began to decode
     order: int  # place in the running order
     handoff: Handoff  # from a prefill to a decode worker, in disaggregated serving only
+    # In a radix tree only: the deepest node it locks, how many of its pages are in the tree, how many others
+    # can ask for, and the pass count up to which the path was touched for it.
+    leaf: RadixNode
+    inserted: int
+    shared: int
+    touched_to: int
 
     def __init__(
         self,

@@ -1,22 +1,21 @@
-"""One serving worker with a single rank: runs planned passes, can be cut short by an arrival.
-
-A planned run has a cheap lower bound of its end until someone needs the exact one: in closed loop half of the
-runs are cut by an arrival and need never be priced to their end (spec 09 section 2).
-"""
+"""One serving worker with a single rank that schedules like vLLM."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.fused import make_rank
-from aisimulate.engine.gap_log import Absences, GapLog
+from aisimulate.engine.gap_log import Absences
 from aisimulate.engine.middle_chunks import compute_middle_chunks
+from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
     from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.params import RankParams
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
@@ -24,51 +23,13 @@ if TYPE_CHECKING:
     NewRank: TypeAlias = Callable[[RankParams, PassTimer], RankScheduler]
 
 
-class RankWorker:
-    """A worker of one rank.
+class RankWorker(RunWorker[RankScheduler]):
+    """A worker of one rank."""
 
-    While `busy`, `end_ns` is the end of the passes in flight if `exact`, else a lower bound of it.
-    """
-
-    __slots__ = (
-        "_passes",
-        "_rank",
-        "_start_ns",
-        "_timer",
-        "busy",
-        "end_ns",
-        "exact",
-        "gap_log",
-        "plans",
-        "submit",
-    )
+    __slots__ = ()
 
     def __init__(self, params: RankParams, timer: PassTimer, new_rank: NewRank = make_rank) -> None:
-        self._rank = new_rank(params, timer)
-        self.submit = self._rank.submit  # queue a sequence placed on this worker
-        self._timer = timer
-        self.gap_log = GapLog(timer)
-        self.busy = False
-        self.exact = True
-        self.end_ns = 0
-        self.plans = 0  # passes or runs planned so far
-        self._start_ns = 0
-        self._passes = 0
-
-    @property
-    def ranks(self) -> list[RankScheduler]:
-        """The schedulers of this worker, by rank."""
-        return [self._rank]
-
-    @property
-    def has_work(self) -> bool:
-        """Whether a pass can start."""
-        return self._rank.has_work
-
-    @property
-    def passes(self) -> int:
-        """Passes simulated so far."""
-        return self._rank.decoders.passes
+        super().__init__(new_rank(params, timer), timer)
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first of them at `now_ns`; return when they end.
@@ -156,24 +117,6 @@ class RankWorker:
             self.busy = rank.eventful  # else all of its queue has to wait
         return self.busy
 
-    def settle(self) -> None:
-        """Price the passes in flight exactly."""
-        rank = self._rank
-        self.end_ns = self._start_ns + self._timer.run_ns(rank.run_batch, rank.run_context, self._passes)
-        self.exact = True
-
-    def cut(self, at_ns: int) -> None:
-        """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
-        rank = self._rank
-        if not rank.run_batch:
-            return
-        elapsed = at_ns - self._start_ns
-        self._passes, total = self._timer.passes_until(
-            rank.run_batch, rank.run_context, self._passes, elapsed
-        )
-        self.end_ns = self._start_ns + total
-        self.exact = True
-
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         rank, passes = self._rank, self._passes
@@ -187,21 +130,6 @@ class RankWorker:
         elif rank.gap_weight:
             self.gap_log.passes += (rank.pass_ns, rank.gap_weight, rank.decoders.passes)
         return rank.commit(passes, first_end_ns, self.end_ns)
-
-    def last_boundary_ns(self, limit_ns: int) -> int:
-        """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
-        rank = self._rank
-        if not rank.run_batch:
-            return self._start_ns
-        args = (rank.run_batch, rank.run_context)
-        passes, total = self._timer.passes_until(*args, self._passes, limit_ns - self._start_ns + 1)
-        if self._start_ns + total > limit_ns:
-            total = self._timer.run_ns(*args, passes - 1) if passes > 1 else 0
-        return self._start_ns + total
-
-    def pack_log(self) -> None:
-        """Let what was logged so far take less memory."""
-        self.gap_log.pack()
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""

@@ -11,13 +11,11 @@ from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
 from aisimulate.core.units import clock_ns
-from aisimulate.engine.group import GroupWorker
-from aisimulate.engine.params import RankParams
-from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
+from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
-    from aisimulate.core.protocols import PassTimer, TimingModel
+    from aisimulate.core.protocols import TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.replay.fleet import Worker
     from aisimulate.replay.observe.hub import Hub
@@ -80,11 +78,12 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         timing = timing_of(rank, aic)
     replicas = spec.topology.workers.initial_workers
     workload = workload_of(execution, rank, rank, role, replicas)
-    params = rank_params(rank)
     timer = timing.timer(
-        params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
+        rank.num_gpu_blocks * rank.block_size,
+        rank.speedup_ratio,
+        rank.speedup_ratio * rank.decode_speedup_ratio,
     )
-    workers = build_workers(params, timer, role.dp_size, replicas)
+    workers = build_workers(rank, timer, role.dp_size, replicas)
     if hub is not None:
         workers = watch_workers(workers, hub)
     driver = make_driver(workload, rank.block_size)
@@ -105,28 +104,6 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
         notes=[*execution.notes, *aic_notes, *workload.notes],
     )
-
-
-def rank_params(rank: RankConfig) -> RankParams:
-    """Take from the configuration what the scheduler of a rank needs."""
-    return RankParams(
-        num_gpu_blocks=rank.num_gpu_blocks,
-        block_size=rank.block_size,
-        max_num_seqs=rank.max_num_seqs,
-        max_num_batched_tokens=rank.max_num_batched_tokens,
-        max_model_len=rank.max_model_len,
-        enable_prefix_caching=rank.enable_prefix_caching,
-        enable_chunked_prefill=rank.enable_chunked_prefill,
-        preemption_mode=rank.preemption_mode,
-        fused=rank.timing_mode == "fused",
-    )
-
-
-def build_workers(params: RankParams, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
-    """Make equal workers of `dp_size` ranks each."""
-    if dp_size == 1:
-        return [RankWorker(params, timer) for _ in range(replicas)]
-    return [GroupWorker(params, timer, dp_size) for _ in range(replicas)]
 
 
 def workload_of(

@@ -15,9 +15,10 @@ from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.transfer import TransferTime
 from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
-from aisimulate.replay.build import BuiltReplay, provenance_of, rank_params, timing_of, workload_of
+from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DisaggFleet
+from aisimulate.replay.engines import rank_params
 from aisimulate.replay.outcome import Sla
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer

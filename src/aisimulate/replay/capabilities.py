@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aisimulate.config.traffic import RuntimeTraffic
 
 _LATER_PLACEMENTS = frozenset({"kv_router"})
+_DISAGGREGATED_BACKENDS = frozenset({"vllm"})
 _LATER_SCALINGS = frozenset({"planner"})
 
 
@@ -24,7 +25,8 @@ class Capabilities:
     """A set of choices that Replay simulates, by the names of the payload.
 
     `tiers`: KV cache tiers behind the GPU (`native_host_offload`, `g3_offload`), and `state_cache`.
-    `speculation`: draft tokens (`aic_nextn`). `prefill_intervals`: prefill spacing other than the default.
+    `speculation`: draft tokens (`aic_nextn`). `prefill_intervals`: prefills in some passes only
+    (`prefill_schedule_interval`). `decode_intervals`: passes between prefills (`prefill_decode_interval`).
     `kv_events`: emission of cache events.
     """
 
@@ -36,15 +38,17 @@ class Capabilities:
     tiers: frozenset[str] = frozenset()
     speculation: bool = False
     prefill_intervals: bool = False
+    decode_intervals: bool = False
     kv_events: bool = False
 
 
 CURRENT = Capabilities(
-    backends=frozenset({"vllm"}),
+    backends=frozenset({"sglang", "vllm"}),
     topologies=frozenset({"aggregated", "disaggregated"}),
     placements=frozenset({"round_robin"}),
     scalings=frozenset({"none"}),
     trace_formats=frozenset(TRACE_FORMATS),
+    decode_intervals=True,
 )
 """What this version simulates."""
 
@@ -62,6 +66,8 @@ def require_supported(
     _require_scaling(spec, capabilities.scalings)
     for path, rank in _ranks(spec):
         _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
+        if spec.topology.kind == "disaggregated":
+            _require(f"{path}.backend", "backend", rank.backend, _DISAGGREGATED_BACKENDS)
         _require_rank_features(path, rank, capabilities)
     if traffic is not None and traffic.source_type == "trace":
         _require("traffic.trace_format", "trace format", traffic.format, capabilities.trace_formats)
@@ -101,7 +107,7 @@ def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:
 _RANK_FEATURES: tuple[tuple[str, object, Callable[[Capabilities], bool]], ...] = (
     ("aic_nextn", None, lambda capabilities: capabilities.speculation),
     ("prefill_schedule_interval", 1, lambda capabilities: capabilities.prefill_intervals),
-    ("prefill_decode_interval", 0, lambda capabilities: capabilities.prefill_intervals),
+    ("prefill_decode_interval", 0, lambda capabilities: capabilities.decode_intervals),
     ("emit_kv_events", False, lambda capabilities: capabilities.kv_events),
     ("native_host_offload", None, lambda capabilities: "native_host_offload" in capabilities.tiers),
     ("g3_offload", None, lambda capabilities: "g3_offload" in capabilities.tiers),

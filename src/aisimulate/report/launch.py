@@ -16,10 +16,18 @@ _KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
 def launch_lines(config: Mapping[str, Any]) -> list[str]:
-    """Give one command per role of a vLLM deployment, with its number of replicas; none for others."""
-    if config.get("backend") != "vllm":
+    """Give one command per role of a deployment, with its number of replicas.
+
+    None for TensorRT-LLM, and none for SGLang with separate prefill and decode workers.
+    """
+    backend = config.get("backend")
+    if backend == "vllm":
+        command = _vllm
+    elif backend == "sglang" and roles(config) == ("agg",):
+        command = _sglang
+    else:
         return []
-    return [f"{_replicas(config, role)}{' '.join(_vllm(config, role))}" for role in roles(config)]
+    return [f"{_replicas(config, role)}{' '.join(command(config, role))}" for role in roles(config)]
 
 
 def _replicas(config: Mapping[str, Any], role: str) -> str:
@@ -58,3 +66,36 @@ def _vllm_shape(config: Mapping[str, Any], role: str) -> list[str]:
     if expert_ranks > 1:
         arguments.append("--enable-expert-parallel")
     return arguments
+
+
+def _sglang(config: Mapping[str, Any], role: str) -> list[str]:
+    dp = shape_field(config, role, "attention_dp")
+    arguments = ["python -m sglang.launch_server --model-path", str(config["model_name"])]
+    arguments += _sglang_shape(config, role)
+    arguments += [
+        # The server divides what it is given among its ranks.
+        f"--max-running-requests {config[f'{role}_max_num_seqs'] * dp}",
+        f"--page-size {config[f'{role}_block_size']}",
+        f"--mem-fraction-static {config[f'{role}_gpu_memory_utilization']:g}",
+    ]
+    if not config[f"{role}_enable_prefix_caching"]:
+        arguments.append("--disable-radix-cache")
+    if config.get("context_length") is not None:
+        arguments.append(f"--context-length {config['context_length']}")
+    return arguments
+
+
+def _sglang_shape(config: Mapping[str, Any], role: str) -> list[str]:
+    tp, pp, dp, expert_ranks = (
+        shape_field(config, role, name) for name in ("tp", "pp", "attention_dp", "moe_ep")
+    )
+    # Its tensor parallel size counts the attention ranks too.
+    arguments = [f"--tp-size {tp * dp}"]
+    if pp and pp > 1:
+        arguments.append(f"--pp-size {pp}")
+    if dp > 1:
+        arguments.append(f"--dp-size {dp} --enable-dp-attention")
+    if expert_ranks > 1:
+        arguments.append(f"--ep-size {expert_ranks}")
+    # The sizes that are simulated, so that the server does not choose others.
+    return [*arguments, "--chunked-prefill-size 8192 --max-prefill-tokens 16384 --schedule-policy fcfs"]

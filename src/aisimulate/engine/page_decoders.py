@@ -1,0 +1,25 @@
+"""The decoding set of an engine that gives a token its place in the pass that emits it."""
+
+from __future__ import annotations
+
+from aisimulate.engine.decode_set import DecodeSet
+
+
+class PageDecoders(DecodeSet):
+    """A `DecodeSet` whose members open a page in the passes that find their length a multiple of the page."""
+
+    __slots__ = ()
+
+    def opening(self) -> int:
+        """Count the members that open a page in the next pass."""
+        return self._residues[self.passes % self._block_size]
+
+    def demand(self, passes: int) -> int:
+        """Pages that the members open in the next `passes` passes together."""
+        size, residues = self._block_size, self._residues
+        rounds = passes // size
+        first = self.passes % size
+        last = first + passes - rounds * size
+        if last <= size:
+            return self.count * rounds + sum(residues[first:last])
+        return self.count * rounds + sum(residues[first:]) + sum(residues[: last - size])

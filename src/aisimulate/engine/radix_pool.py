@@ -1,0 +1,453 @@
+"""The KV pages of one SGLang rank: a radix tree whose nodes are runs of pages.
+
+A sequence locks the path to its deepest node; pages of nodes that nobody locks can be evicted, from the end
+of the leaf that was touched longest ago. A page with generated content belongs to its sequence alone: it
+has no key, only the sequence's own. Rules: spec 01 section 4.4.
+
+While a sequence decodes and is alone at the end of its path, every page it completes lengthens its node and
+touches the path. Nobody sees that before somebody looks at the node or the sequence lets go, so such a node
+(its `grower` is set) is brought up to date only then. The other decoders have an appointment for the pass in
+which they complete their next page (spec 09 section 2: one structure of runs, private tails as counts).
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.engine.sequence import Sequence
+
+_COMPACT_SLACK = 1024
+_ENDLESS = 1 << 62
+_NOBODY = _GONE = -1
+# Order of touches after decode pass p: decoders in running order, completions in running order, the rest.
+_COMPLETION = 1 << 32
+_LATER = 2 << 32
+_PASS = 4 << 32
+
+
+class RadixNode:
+    """A run of `len` pages from page `start` of a content chain on; `ref` counts the sequences that lock it.
+
+    Pages below `tail` are named by `ids[p // stride]`, the others belong to the sequence number `owner`.
+    """
+
+    __slots__ = (
+        "children",
+        "grower",
+        "ids",
+        "len",
+        "owner",
+        "parent",
+        "ref",
+        "serial",
+        "start",
+        "tail",
+        "touched",
+    )
+
+    def __init__(
+        self, start: int, length: int, sequence: Sequence, parent: RadixNode, touched: int, serial: int
+    ) -> None:
+        self.start = start
+        self.len = length
+        self.ids = sequence.keys
+        self.tail = sequence.shared
+        self.owner = sequence.ordinal
+        self.parent = parent
+        self.touched = touched
+        self.serial = serial
+        self.ref = 0
+        self.children: dict[int, RadixNode] = {}
+        self.grower: Sequence | None = None
+
+
+class _Root(RadixNode):
+    """Ends every path; always locked, never evicted."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.start = self.len = self.touched = self.serial = 0
+        self.ids = None
+        self.tail, self.owner = 0, _NOBODY
+        self.parent = self
+        self.ref = _ENDLESS
+        self.children = {}
+        self.grower = None
+
+
+# A cached prefix: pages hit, the node where the hit ends, and how many of that node's pages it covers.
+Match = tuple[int, RadixNode, int]
+
+
+class RadixPool:
+    """Counts free and `inactive` (cached, unlocked) pages; both together can be allocated.
+
+    `passes`: decode passes of the rank so far, which says how far the growers have come.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_appointments",
+        "_clock",
+        "_compact_above",
+        "_leaves",
+        "_nodes",
+        "caching",
+        "free",
+        "inactive",
+        "miss",
+        "page_size",
+        "passes",
+        "root",
+        "stride",
+    )
+
+    def __init__(self, pages: int, page_size: int, caching: bool) -> None:
+        self.page_size = page_size
+        self.caching = caching  # if not, nothing ever gets into the tree
+        self.free = pages
+        self.inactive = 0
+        self.stride = 1
+        self.passes = 0
+        self.root = _Root()
+        self.miss: Match = (0, self.root, 0)  # what a lookup finds when nothing is cached
+        self._ahead = 0  # sequences before this place in the running order have done one pass more
+        self._clock = 0
+        self._nodes = 0
+        self._appointments: list[tuple[int, int, Sequence]] = []
+        # Unlocked leaves by last touch; an entry is void when its node was touched again, locked or grown.
+        self._leaves: list[tuple[int, int, RadixNode]] = []
+        self._compact_above = _COMPACT_SLACK
+
+    # Lookup -----------------------------------------------------------------------------------------
+
+    def match(self, sequence: Sequence, limit: int) -> Match:
+        """Find the longest cached prefix of a prompt, at most `limit` pages. Changes nothing."""
+        node: RadixNode = self.root
+        position = used = 0
+        while position < limit:
+            child = self._child(node, sequence, position)
+            if child is None:
+                break
+            used = self._agreement(child, sequence, position, limit)
+            node = child
+            position += used
+            if used < child.len:
+                break
+        return position, node, used
+
+    def _child(self, node: RadixNode, sequence: Sequence, position: int) -> RadixNode | None:
+        """The child that goes on as `sequence` does; its length is up to date."""
+        child = node.children.get(self._key(sequence, position))
+        if child is not None and child.grower is not None:
+            child.len = self._grown(child.grower) - child.start
+        return child
+
+    def _key(self, sequence: Sequence, position: int) -> int:
+        if position < sequence.shared:
+            keys = sequence.keys
+            assert keys is not None
+            return keys[position // self.stride]
+        return ~sequence.ordinal
+
+    def _agreement(self, child: RadixNode, sequence: Sequence, position: int, limit: int) -> int:
+        """Count the pages of `child` that agree with those of `sequence`, at most up to page `limit`."""
+        end = min(position + child.len, limit)
+        is_own = child.owner == sequence.ordinal
+        keyed = min(end, child.tail, sequence.shared)
+        ids, keys = child.ids, sequence.keys
+        if position < keyed and ids is not keys:
+            assert ids is not None
+            assert keys is not None
+            stride = self.stride
+            first, last = position // stride, -(-keyed // stride)
+            if ids[first:last] != keys[first:last]:
+                index = first + 1
+                while ids[index] == keys[index]:
+                    index += 1
+                return index * stride - position
+        return (end if is_own else keyed) - position
+
+    def _grown(self, sequence: Sequence) -> int:
+        """Pages a grower has in the tree; what its last token completes is left to its completion."""
+        passes = self.passes + (sequence.order < self._ahead)
+        return min(passes + sequence.base, sequence.end_tokens - 1) // self.page_size
+
+    # Touching and locking ---------------------------------------------------------------------------
+
+    def pin(self, sequence: Sequence, match: Match) -> None:
+        """Let `sequence` lock the matched pages, and touch the nodes that they cover wholly."""
+        _, node, used = match
+        self._clock += 1
+        now = self.passes * _PASS + _LATER + self._clock
+        if used < node.len:
+            self._touch(node.parent, now)
+            node = self._split(node, used)
+        else:
+            self._touch(node, now)
+            if node.grower is not None:
+                self._stop_growing(node)
+        sequence.leaf = node
+        while node.parent is not node:
+            if node.ref == 0:
+                self.inactive -= node.len
+            node.ref += 1
+            node = node.parent
+
+    def unpin(self, sequence: Sequence) -> None:
+        """Unlock the path of `sequence`."""
+        node = sequence.leaf
+        while node.parent is not node:
+            node.ref -= 1
+            if node.ref == 0:
+                self.inactive += node.len
+                if not node.children:
+                    self._offer(node)
+            node = node.parent
+        sequence.leaf = self.root
+
+    def _touch(self, node: RadixNode, now: int) -> None:
+        while node.parent is not node:
+            if node.touched < now:
+                node.touched = now
+            node = node.parent
+
+    def _split(self, node: RadixNode, used: int) -> RadixNode:
+        """Cut the first `used` pages off `node` as its new parent; the deep part stays the same object."""
+        parent = node.parent
+        top: RadixNode = object.__new__(RadixNode)
+        top.start, top.len = node.start, used
+        top.ids, top.tail, top.owner = node.ids, node.tail, node.owner
+        top.parent, top.touched, top.ref, top.grower = parent, node.touched, node.ref, None
+        self._nodes += 1
+        top.serial = self._nodes
+        parent.children[self._own_key(node)] = top
+        node.start += used
+        node.len -= used
+        node.parent = top
+        top.children = {self._own_key(node): node}
+        return top
+
+    def _own_key(self, node: RadixNode) -> int:
+        if node.start < node.tail:
+            assert node.ids is not None
+            return node.ids[node.start // self.stride]
+        return ~node.owner
+
+    # Allocation ---------------------------------------------------------------------------------------
+
+    def take(self, pages: int) -> None:
+        """Allocate pages, evicting where needed; the caller checked `free + inactive`."""
+        left = self.free - pages
+        if left >= 0:
+            self.free = left
+            return
+        self.free = 0
+        self.inactive += left
+        self._drop(-left)
+
+    def evict_all(self) -> None:
+        """Free all pages that nobody locks."""
+        self.free += self.inactive
+        self._drop(self.inactive)
+        self.inactive = 0
+
+    def _drop(self, pages: int) -> None:
+        leaves = self._leaves
+        while pages:
+            touched, _, node = leaves[0]
+            if node.touched != touched or node.ref or node.children:
+                heappop(leaves)
+                continue
+            left = node.len - pages
+            if left > 0:
+                node.len = left
+                return
+            heappop(leaves)
+            pages -= node.len
+            node.len = 0
+            self._forget(node)
+
+    def _forget(self, node: RadixNode) -> None:
+        parent = node.parent
+        node.touched = _GONE
+        del parent.children[self._own_key(node)]
+        if parent.ref == 0 and not parent.children:
+            self._offer(parent)
+
+    def _offer(self, leaf: RadixNode) -> None:
+        """Queue an unlocked leaf for eviction."""
+        heappush(self._leaves, (leaf.touched, leaf.serial, leaf))
+        if len(self._leaves) > self._compact_above:
+            kept = dict.fromkeys(
+                (touched, serial, node)
+                for touched, serial, node in self._leaves
+                if node.touched == touched and not (node.ref or node.children)
+            )
+            self._leaves = list(kept)
+            heapify(self._leaves)
+            self._compact_above = 2 * len(kept) + _COMPACT_SLACK
+
+    # Insertion ----------------------------------------------------------------------------------------
+
+    def cache(self, sequence: Sequence, pages: int) -> None:
+        """Put the first `pages` pages of `sequence` into the tree, and let it lock them."""
+        if pages > sequence.inserted and self.caching:
+            self._clock += 1
+            self._insert(sequence, pages, self.passes * _PASS + _LATER + self._clock)
+
+    def _insert(self, sequence: Sequence, pages: int, now: int) -> None:
+        start = sequence.leaf
+        if start.ref == 1 and not start.children:  # the usual case of `_graft`
+            self._touch(start, now)
+            start.ids, start.tail, start.owner = sequence.keys, sequence.shared, sequence.ordinal
+            start.len += pages - sequence.inserted
+            sequence.inserted = pages
+            return
+        node = self._graft(sequence, pages, now)
+        sequence.leaf = node
+        if node.grower is not None and node is not start:
+            self._stop_growing(node)
+        while node is not start:
+            if node.ref == 0:
+                self.inactive -= node.len
+            node.ref += 1
+            node = node.parent
+        sequence.inserted = pages
+
+    def _graft(self, sequence: Sequence, pages: int, now: int) -> RadixNode:
+        """Hang the pages from `inserted` up to `pages` behind the path; return the node they end in.
+
+        Pages that are there already are copies, which are freed.
+        """
+        start = node = sequence.leaf
+        position = sequence.inserted
+        if position < pages:
+            self._touch(start, now)
+        while position < pages:
+            if not node.children and (node.ref == 0 or (node.ref == 1 and node is start)):
+                self._lengthen(node, sequence, pages, now)
+                break
+            child = self._child(node, sequence, position)
+            if child is None:
+                return self._hang(node, sequence, position, pages, now)
+            used = self._agreement(child, sequence, position, pages)
+            position += used
+            self.free += used
+            if used < child.len:
+                node = self._split(child, used)
+            else:
+                node = child
+                node.touched = now
+        return node
+
+    def _lengthen(self, node: RadixNode, sequence: Sequence, pages: int, now: int) -> None:
+        more = pages - node.start - node.len
+        node.ids, node.tail, node.owner = sequence.keys, sequence.shared, sequence.ordinal
+        node.len += more
+        node.touched = now
+        if node.ref == 0:
+            self.inactive += more
+
+    def _hang(self, node: RadixNode, sequence: Sequence, position: int, pages: int, now: int) -> RadixNode:
+        if node.grower is not None:
+            self._stop_growing(node)
+        self._nodes += 1
+        child = RadixNode(position, pages - position, sequence, node, now, self._nodes)
+        node.children[self._key(sequence, position)] = child
+        self.inactive += child.len
+        return child
+
+    # Decoders -----------------------------------------------------------------------------------------
+
+    def begin_growth(self, sequence: Sequence) -> None:
+        """Let a decoder's node grow by itself, or note when it has the next page for the tree."""
+        if not self.caching:
+            return
+        sequence.touched_to = self.passes
+        node = sequence.leaf
+        is_there = sequence.inserted == (self.passes + sequence.base) // self.page_size
+        if is_there and node.ref == 1 and not node.children:
+            node.grower = sequence
+            node.ids, node.tail, node.owner = sequence.keys, sequence.shared, sequence.ordinal
+        else:
+            self._appoint(sequence)
+
+    def _stop_growing(self, node: RadixNode) -> None:
+        """The grower of `node`, whose length is up to date, is no longer alone there."""
+        sequence = node.grower
+        assert sequence is not None
+        self._catch_up(sequence)
+        node.grower = None
+        sequence.inserted = node.start + node.len
+        self._appoint(sequence)
+
+    def _catch_up(self, sequence: Sequence) -> None:
+        """Apply the last touch of a grower."""
+        pages = self._grown(sequence)
+        completed = pages * self.page_size - sequence.base
+        if completed > sequence.touched_to:
+            sequence.touched_to = completed
+            self._touch(sequence.leaf, completed * _PASS + sequence.order)
+
+    def _appoint(self, sequence: Sequence) -> None:
+        """Note the pass in which a decoder that does not grow by itself has the next page for the tree."""
+        due = max((sequence.inserted + 1) * self.page_size - sequence.base, self.passes + 1)
+        heappush(self._appointments, (due, sequence.order, sequence))
+
+    def grow(self, passes: int) -> None:
+        """Let the decoders have done `passes` passes; keep the appointments up to there in order."""
+        appointments = self._appointments
+        while appointments and appointments[0][0] <= passes:
+            due, order, sequence = heappop(appointments)
+            if sequence.order != order or sequence.leaf.grower is sequence:
+                continue
+            tokens = due + sequence.base
+            if tokens >= sequence.end_tokens:
+                continue
+            self.passes, self._ahead = due - 1, order
+            self._insert(sequence, tokens // self.page_size, due * _PASS + order)
+            self.passes = due
+            self.begin_growth(sequence)
+        self.passes, self._ahead = passes, 0
+
+    # Letting go ---------------------------------------------------------------------------------------
+
+    def complete(self, sequence: Sequence, tokens: int) -> None:
+        """Cache all full pages of a sequence that ended with `tokens` tokens in pages, and let go of them."""
+        full = tokens // self.page_size if self.caching else 0
+        self.free += -(-tokens // self.page_size) - full
+        now = self.passes * _PASS + (_COMPLETION + sequence.order if sequence.order else _LATER)
+        node = sequence.leaf
+        if node.grower is sequence:
+            self._catch_up(sequence)
+            if full > self._grown(sequence):
+                self._touch(node, now)
+            node.grower = None
+            node.len = full - node.start
+        elif full > sequence.inserted:
+            if not sequence.order:
+                self._clock += 1
+                now += self._clock
+            deepest = self._graft(sequence, full, now)
+            if deepest.ref == 0 and not deepest.children:
+                self._offer(deepest)
+        self._let_go(sequence)
+
+    def release(self, sequence: Sequence, tokens: int) -> None:
+        """Let go of everything; what is in the tree stays there. `tokens`: those that occupy pages."""
+        node = sequence.leaf
+        if node.grower is sequence:
+            self._catch_up(sequence)
+            sequence.inserted = self._grown(sequence)
+            node.len = sequence.inserted - node.start
+            node.grower = None
+        self.free += -(-tokens // self.page_size) - sequence.inserted
+        self._let_go(sequence)
+
+    def _let_go(self, sequence: Sequence) -> None:
+        self.unpin(sequence)
+        sequence.inserted = sequence.order = 0

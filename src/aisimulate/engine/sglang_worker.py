@@ -1,0 +1,204 @@
+"""Serving workers with the SGLang scheduler: of one rank, and of several that start every pass together.
+
+They note the gaps between tokens in their own way: a decoder waits while prompts are computed, so the first
+gap of a run differs (`SglangScheduler.lags`). And after a pass that prefills, all ranks of the worker may
+have to decode some passes first (spec 01 section 2.5).
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.gap_log import Absences, GapLog
+from aisimulate.engine.group import PassGroup
+from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.sglang_scheduler import SglangScheduler
+
+if TYPE_CHECKING:
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.params import SglangParams
+    from aisimulate.engine.sequence import Sequence
+
+
+class SglangWorker(RunWorker[SglangScheduler]):
+    """A worker of one rank."""
+
+    __slots__ = ("_pass_count", "_pause")
+
+    def __init__(self, params: SglangParams, timer: PassTimer) -> None:
+        super().__init__(SglangScheduler(params, timer), timer)
+        self._pause = _Pause([self._rank], params.prefill_decode_interval)
+        self._pass_count = 0
+
+    @property
+    def passes(self) -> int:
+        """Passes simulated so far."""
+        return self._pass_count
+
+    def advance(self, now_ns: int, until_ns: int) -> int:
+        """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
+        rank, timer = self._rank, self._timer
+        decoders = rank.decoders
+        while now_ns < until_ns and (decoders.count or rank.waiting):
+            self.plans += 1
+            if rank.cooldown:
+                self._pause.resume()
+            passes, pass_ns = rank.plan(now_ns), rank.pass_ns
+            if batch := rank.run_batch:
+                passes, pass_ns = timer.passes_until(batch, rank.run_context, passes, until_ns - now_ns)
+            self._end(now_ns, passes, now_ns + pass_ns)
+            now_ns += pass_ns
+        return now_ns
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
+        rank = self._rank
+        if not (rank.waiting or rank.decoders.count):
+            return False
+        self.busy = True
+        self.plans += 1
+        self._start_ns = now_ns
+        if rank.cooldown:
+            self._pause.resume()
+        passes = self._passes = rank.plan(now_ns)
+        if batch := rank.run_batch:
+            self.exact = False
+            self.end_ns = now_ns + self._timer.run_floor_ns(batch, rank.run_context, passes)
+        else:
+            self.exact = True
+            self.end_ns = now_ns + rank.pass_ns
+        return True
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        self.busy = False
+        return self._end(self._start_ns, self._passes, self.end_ns)
+
+    def _end(self, start_ns: int, passes: int, end_ns: int) -> list[Sequence]:
+        rank = self._rank
+        first_end_ns = end_ns
+        self._pass_count += passes
+        if batch := rank.run_batch:
+            context, done = rank.run_context, rank.decoders.passes
+            if not rank.lagging:
+                self.gap_log.runs += (batch, context, passes, batch, done)
+            elif passes > 1:
+                first_end_ns = start_ns + self._timer.decode_ns(batch, context)
+                self.gap_log.runs += (batch, context + batch, passes - 1, batch, done + 1)
+        prefills = rank.prefills
+        terminal = rank.commit(passes, first_end_ns, end_ns)
+        if prefills or rank.cooldown:
+            self._pause.count(prefills, passes, end_ns)
+        return terminal
+
+    def close(self) -> GapLog:
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
+        close_log(self._rank, self.gap_log)
+        return self.gap_log
+
+
+class SglangGroup(PassGroup[SglangScheduler]):
+    """A worker of several ranks."""
+
+    __slots__ = ("_logs", "_pass_count", "_pause")
+
+    def __init__(self, params: SglangParams, timer: PassTimer, dp_size: int) -> None:
+        super().__init__([SglangScheduler(params, timer) for _ in range(dp_size)], timer)
+        self._pause = _Pause(self.ranks, params.prefill_decode_interval)
+        self._logs = [GapLog(timer) for _ in range(dp_size)]  # ranks do not decode in the same passes
+        self._pass_count = 0
+
+    @property
+    def passes(self) -> int:
+        """Passes simulated so far."""
+        return self._pass_count
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
+        self._pause.resume()
+        return super().start(now_ns)
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        first_end_ns = self._start_ns + self._durations[0]
+        self._pass_count += self._passes
+        for rank, log in zip(self.ranks, self._logs, strict=True):
+            if rank.run_batch and rank in self._active:
+                first = int(rank.lagging)
+                durations_ns = array("q", self._durations[first : self._passes])
+                if durations_ns:
+                    log.series.append((durations_ns, rank.run_batch, rank.decoders.passes + first))
+        prefills = any(rank.prefills for rank in self._active)
+        terminal: list[Sequence] = []
+        for rank in self._active:
+            terminal += rank.commit(self._passes, first_end_ns, self.end_ns)
+        self._pause.count(prefills, self._passes, self.end_ns)
+        self.busy = False
+        return terminal
+
+    def close(self) -> GapLog:
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
+        total = self.gap_log
+        for rank, log in zip(self.ranks, self._logs, strict=True):
+            close_log(rank, log)
+            total.passes += log.passes
+            total.series += log.series
+            total.singles += log.singles
+        return total
+
+
+class _Pause:
+    """Passes without prefill after one with: the `cooldown` of all ranks of a worker, kept the same."""
+
+    __slots__ = ("_drained_ns", "_interval", "ranks")
+
+    def __init__(self, ranks: list[SglangScheduler], interval: int) -> None:
+        self.ranks = ranks
+        self._interval = interval
+        self._drained_ns: int | None = None  # when the worker had nothing left to do
+
+    def count(self, prefills: bool, passes: int, end_ns: int) -> None:
+        """Count passes that ended; `prefills`: a rank prefilled in them."""
+        cooldown = self._interval if prefills else max(0, self.ranks[0].cooldown - passes)
+        self._set(cooldown)
+        if cooldown and not any(rank.has_work for rank in self.ranks):
+            self._drained_ns = end_ns
+
+    def resume(self) -> None:
+        """Look at the pause before a pass: without anything to do for a moment, a worker forgets about it.
+
+        When there is nothing to decode, the passes left of it take no time. If there is somebody to reject,
+        the first of them is left over for that.
+        """
+        ranks, drained_ns = self.ranks, self._drained_ns
+        self._drained_ns = None
+        if not ranks[0].cooldown:
+            return
+        if drained_ns is not None and not _arrived_before(ranks, drained_ns):
+            self._set(0)
+        elif not any(rank.decoders.count for rank in ranks):
+            ready = [rank for rank in ranks if rank.has_work]
+            for rank in ready:
+                rank.ratio.restart(rank.ratio.first)
+            if not any(rank.doomed for rank in ready):
+                self._set(0)
+
+    def _set(self, cooldown: int) -> None:
+        for rank in self.ranks:
+            rank.cooldown = cooldown
+
+
+def _arrived_before(ranks: list[SglangScheduler], instant_ns: int) -> bool:
+    """Whether a waiting sequence arrived before an instant; a worker may hear of it only after its passes."""
+    return any(sequence.arrival_ns < instant_ns for rank in ranks for sequence in rank.waiting)
+
+
+def close_log(rank: SglangScheduler, log: GapLog) -> None:
+    """Complete the gap log of a rank, and leave out what belongs to sequences that did not complete."""
+    for lag in rank.lags:
+        log.passes += lag
+    spans = rank.lost_spans()
+    if spans:
+        log.leave_out(Absences(spans))
+    log.singles = rank.singles

@@ -1,0 +1,68 @@
+"""Workers with the scheduler of their backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.params import RankParams, SglangParams
+from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
+from aisimulate.engine.worker import RankWorker
+
+if TYPE_CHECKING:
+    from aisimulate.config.rank import RankConfig
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.replay.fleet import Worker
+
+# With attention DP the engine reserves this much of what it would reserve alone (spec 01 section 1.2).
+_DP_CONSERVATIVENESS = 0.3
+
+
+def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
+    """Make equal workers of `dp_size` ranks each."""
+    if rank.backend == "sglang":
+        return _sglang_workers(rank, timer, dp_size, replicas)
+    params = rank_params(rank)
+    if dp_size == 1:
+        return [RankWorker(params, timer) for _ in range(replicas)]
+    return [GroupWorker(params, timer, dp_size) for _ in range(replicas)]
+
+
+def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
+    params = _sglang_params(rank, dp_size)
+    if dp_size == 1:
+        return [SglangWorker(params, timer) for _ in range(replicas)]
+    return [SglangGroup(params, timer, dp_size) for _ in range(replicas)]
+
+
+def rank_params(rank: RankConfig) -> RankParams:
+    """Take from the configuration what the scheduler of a vLLM rank needs."""
+    return RankParams(
+        num_gpu_blocks=rank.num_gpu_blocks,
+        block_size=rank.block_size,
+        max_num_seqs=rank.max_num_seqs,
+        max_num_batched_tokens=rank.max_num_batched_tokens,
+        max_model_len=rank.max_model_len,
+        enable_prefix_caching=rank.enable_prefix_caching,
+        enable_chunked_prefill=rank.enable_chunked_prefill,
+        preemption_mode=rank.preemption_mode,
+        fused=rank.timing_mode == "fused",
+    )
+
+
+def _sglang_params(rank: RankConfig, dp_size: int) -> SglangParams:
+    settings = rank.sglang
+    return SglangParams(
+        num_gpu_blocks=rank.num_gpu_blocks,
+        block_size=rank.block_size,
+        max_num_seqs=rank.max_num_seqs,
+        max_model_len=rank.max_model_len,
+        enable_prefix_caching=rank.enable_prefix_caching,
+        prefill_decode_interval=rank.prefill_decode_interval,
+        schedule_policy=settings.schedule_policy,
+        max_prefill_tokens=settings.max_prefill_tokens,
+        chunked_prefill_size=settings.chunked_prefill_size // dp_size,
+        clip_max_new_tokens=settings.clip_max_new_tokens,
+        schedule_conservativeness=settings.schedule_conservativeness
+        * (_DP_CONSERVATIVENESS if dp_size > 1 else 1.0),
+    )
