@@ -19,7 +19,7 @@ from .strategies import (
 )
 
 # Settings of a vLLM rank that have no counterpart.
-VLLM_ONLY = ("max_num_batched_tokens", "preemption_mode", "enable_chunked_prefill")
+VLLM_ONLY = ("max_num_batched_tokens", "preemption_mode", "enable_chunked_prefill", "timing_mode")
 
 
 @st.composite
