@@ -30,10 +30,22 @@ def test_an_open_loop_trace_needs_few_plans():
     assert counts(scenario) == {"passes": 248_367, "plans": 3_402}
 
 
+def test_sglang_needs_as_few():
+    scenario = next(item for item in BENCHMARKS if item.name == "10_sglang_conv1000_rr_8w").scenario()
+    assert counts(scenario) == {"passes": 249_153, "plans": 3_404}
+
+
 @pytest.mark.parametrize(
     ("engine", "workers", "workload", "expected"),
     [
         ({}, 8, {"concurrency": 512, "requests": 5_120}, {"passes": 81_992, "plans": 880}),
+        # The head of the queue waits for what is reserved: when it gets in is computed, not tried out.
+        (
+            {"backend": "sglang", "num_gpu_blocks": 2_048},
+            1,
+            {"concurrency": 256, "requests": 1_280},
+            {"passes": 19_491, "plans": 1_889},
+        ),
         # A cache too small for the load: every preemption cuts a jump.
         (
             {"max_num_seqs": 256, "num_gpu_blocks": 2_048},

@@ -300,18 +300,22 @@ class SglangScheduler:
         if self.selected:
             self._commit_prefill(end_ns, terminal)
         elif self.run_batch:
-            self._commit_decode(passes, first_end_ns, end_ns, terminal)
+            if self.lagging:
+                self.catch_up(self.run_batch, first_end_ns)
+            # What was taken when the pass began is the growth of the first one.
+            terminal += self.decode(passes, self._opening, end_ns)
         elif not self.cooldown:
             self.ratio.advance(1)
         return terminal
 
-    def _commit_decode(self, passes: int, first_end_ns: int, end_ns: int, terminal: list[Sequence]) -> None:
+    def decode(self, passes: int, opened: int, end_ns: int) -> list[Sequence]:
+        """Let all decoders get `passes` tokens, the last at `end_ns`; return what completes.
+
+        `opened` of the pages they open are taken already.
+        """
         decoders, pool = self.decoders, self.pool
-        if self.lagging:
-            self._catch_up(first_end_ns)
         self.last_decode_ns = end_ns
-        # What was taken when the pass began is the growth of the first one.
-        if pages := decoders.demand(passes) - self._opening:
+        if pages := decoders.demand(passes) - opened:
             pool.take(pages)
         # `DecodeSet.advance`, without the call.
         done = decoders.passes = decoders.passes + passes
@@ -321,7 +325,7 @@ class SglangScheduler:
         if not self.retracted:
             self.ratio.advance(passes)
         if done < decoders.next_due:
-            return
+            return []
         finished = decoders.pop_finished()
         for sequence in finished:
             self.reservations.remove(sequence)
@@ -329,12 +333,12 @@ class SglangScheduler:
             self.recent.pop(sequence, None)
             sequence.last_token_ns = end_ns
             self._complete(sequence, sequence.tokens, end_ns)
-        terminal += finished
+        return finished
 
-    def _catch_up(self, end_ns: int) -> None:
+    def catch_up(self, batch: int, end_ns: int) -> None:
         """Note the gaps of the first decode pass after others: decoders waited, or joined in between."""
         recent, passes = self.recent, self.decoders.passes
-        if others := self.run_batch - len(recent):
+        if others := batch - len(recent):
             self.lags.append((end_ns - self.last_decode_ns, others, passes))
         self.recent = {}
         for sequence in recent:

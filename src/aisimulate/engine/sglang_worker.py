@@ -41,6 +41,11 @@ class SglangWorker(RunWorker[SglangScheduler]):
         rank, timer = self._rank, self._timer
         decoders = rank.decoders
         while now_ns < until_ns and (decoders.count or rank.waiting):
+            if not (rank.waiting or rank.cooldown or rank.late or rank.planned):
+                plans = self.plans
+                now_ns = self._decode_on(now_ns, until_ns)
+                if self.plans > plans:
+                    continue
             self.plans += 1
             if rank.cooldown:
                 self._pause.resume()
@@ -49,6 +54,34 @@ class SglangWorker(RunWorker[SglangScheduler]):
                 passes, pass_ns = timer.passes_until(batch, rank.run_context, passes, until_ns - now_ns)
             self._end(now_ns, passes, now_ns + pass_ns)
             now_ns += pass_ns
+        return now_ns
+
+    def _decode_on(self, now_ns: int, until_ns: int) -> int:
+        """Run passes that only decode, until `until_ns` or until pages may run out; return their end.
+
+        One plan per completion: the same runs as those of `SglangScheduler.plan`, without its questions.
+        """
+        rank, timer, log = self._rank, self._timer, self.gap_log.runs
+        decoders, pool = rank.decoders, rank.pool
+        rank.retracted = False
+        while now_ns < until_ns and (batch := decoders.count):
+            done = decoders.passes
+            passes = decoders.next_due - done
+            if batch * (passes // pool.page_size + 1) > pool.free + pool.inactive:
+                break
+            self.plans += 1
+            context = decoders.context_tokens
+            passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
+            self._pass_count += passes
+            if not rank.lagging:
+                log += (batch, context, passes, batch, done)
+            elif passes > 1:
+                rank.catch_up(batch, now_ns + timer.decode_ns(batch, context))
+                log += (batch, context + batch, passes - 1, batch, done + 1)
+            else:
+                rank.catch_up(batch, now_ns + run_ns)
+            now_ns += run_ns
+            rank.decode(passes, 0, now_ns)
         return now_ns
 
     def start(self, now_ns: int) -> bool:
