@@ -175,7 +175,7 @@ class SglangGroup(PassGroup[SglangScheduler]):
         total = self.gap_log
         for rank, log in zip(self.ranks, self._logs, strict=True):
             close_log(rank, log)
-            total.passes += log.passes
+            total.packed_passes += log.packed_passes
             total.series += log.series
             total.singles += log.singles
         return total
@@ -231,6 +231,7 @@ def close_log(rank: SglangScheduler, log: GapLog) -> None:
     """Complete the gap log of a rank, and leave out what belongs to sequences that did not complete."""
     for lag in rank.lags:
         log.passes += lag
+    log.pack()
     spans = rank.lost_spans()
     if spans:
         log.leave_out(Absences(spans))
