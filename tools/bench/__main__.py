@@ -79,9 +79,9 @@ def _chosen(arguments: argparse.Namespace) -> list[Benchmark]:
 def _row(benchmark: Benchmark, arguments: argparse.Namespace) -> Row:
     print(f"measuring {benchmark.name} ...", file=sys.stderr)
     sides = [OURS]
-    if benchmark.uses_measured_timing and arguments.peer_aic:
+    if benchmark.needs_stand_alone_peer and arguments.peer_aic:
         sides.append(Side(arguments.peer_aic, "runtime"))
-    elif not benchmark.uses_measured_timing and arguments.peer:
+    elif not benchmark.needs_stand_alone_peer and arguments.peer:
         sides.append(Side(arguments.peer, "dynamo"))
     costs = compare(benchmark, sides, arguments.trace_dir, arguments.runs)
     return Row(benchmark, costs[0], costs[1] if len(costs) > 1 else None)
