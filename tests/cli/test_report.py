@@ -82,7 +82,6 @@ def test_launch_arguments():
         "--no-enable-prefix-caching --max-model-len 4096"
     ]
     assert launch_lines(DISAGG) == []
-    assert launch_lines(AGG | {"backend": "trtllm"}) == []
 
 
 def test_launch_arguments_of_sglang():
@@ -111,6 +110,26 @@ def test_launch_arguments_of_both_roles():
         """--no-enable-prefix-caching --kv-transfer-config """
         """'{"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}'"""
     )
+
+
+def test_launch_arguments_of_tensorrt_llm():
+    config = AGG | {"backend": "trtllm", "agg_block_size": 32, "aic_nextn": 1}
+    assert launch_lines(config) == [
+        "# agg: 2 replicas of\n"
+        "trtllm-serve acme/moe --tp_size 8 --max_num_tokens 8192 --max_batch_size 256 "
+        "--kv_cache_free_gpu_memory_fraction 0.85 --ep_size 8 --max_seq_len 4096 "
+        "--extra_llm_api_options trtllm.yaml\n"
+        "# trtllm.yaml:\n"
+        "#   enable_attention_dp: true\n"
+        "#   kv_cache_config: {enable_block_reuse: false, tokens_per_block: 32}\n"
+        "#   scheduler_config: {capacity_scheduler_policy: GUARANTEED_NO_EVICT}\n"
+        "#   speculative_config: {decoding_type: MTP, num_nextn_predict_layers: 1}"
+    ]
+
+
+def test_launch_arguments_of_drafts():
+    [line] = launch_lines(AGG | {"aic_nextn": 2})
+    assert line.endswith(""" --speculative-config '{"method": "mtp", "num_speculative_tokens": 2}'""")
 
 
 def test_only_equal_measurements_of_equal_workers_are_folded():

@@ -58,6 +58,10 @@ RANKS = changed(
     CROWD,
     {"spec.engine.dp_size": 2, "spec.requests": [_request(n, input_token_ids=None) for n in range(3)]},
 )
+# The same crowd on two attention-DP ranks, where decoding and new prompts meet.
+GROUP = changed(CROWD, {"spec.engine.dp_size": 2})
+# Drafts of two tokens.
+DRAFTS = changed(CROWD, {"spec.engine.rank.aic_nextn": 2})
 
 # The same on a prefill and a decode worker, whose link takes 1 ms for 8 tokens.
 _LINK = {"kv_transfer_bytes_per_token": 125_000, "kv_transfer_bandwidth": 1.0}
@@ -120,6 +124,7 @@ AIC = {
 }
 CONFIG = "spec.engine.rank.timing_model.config"
 AIC_SGLANG = changed(AIC, {"spec.engine.rank.backend": "sglang", f"{CONFIG}.backend": "sglang"})
+AIC_TRTLLM = changed(AIC, {"spec.engine.rank.backend": "trtllm", f"{CONFIG}.backend": "trtllm"})
 _MOE_SIZES = {f"{CONFIG}.tp": 2, "spec.engine.tensor_parallel_size": 2}
 MOE = changed(AIC, {f"{CONFIG}.model": "Qwen/Qwen3-30B-A3B"})
 MOE_2 = changed(MOE, _MOE_SIZES | {f"{CONFIG}.moe_tp_size": 2, f"{CONFIG}.moe_ep_size": 1})

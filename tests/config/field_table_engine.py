@@ -10,9 +10,12 @@ from aisimulate.config.timing import ExternalTiming, FixedTiming, PolynomialTimi
 from .field_payloads import (
     AIC,
     AIC_SGLANG,
+    AIC_TRTLLM,
     CONFIG,
     CROWD,
+    DRAFTS,
     FIXED,
+    GROUP,
     LONG,
     MOE,
     MOE_2,
@@ -81,9 +84,7 @@ TABLE.add(
     RankConfig,
     backend=(
         rank(changed(SGLANG, {f"{RANK_PATH}.backend": "vllm"}), "mean_ttft_ms", backend="sglang"),
-        no_rank(
-            Why.TRTLLM, "backend 'trtllm' is not supported yet (supported: sglang, vllm)", backend="trtllm"
-        ),
+        rank(SQUEEZE, "mean_e2e_latency_ms", backend="trtllm"),
     ),
     num_gpu_blocks=rank(CROWD, "duration_ms", num_gpu_blocks=12),
     block_size=rank(CROWD, "prefix_cache_reused_ratio", block_size=8),
@@ -98,8 +99,13 @@ TABLE.add(
             Why.SGLANG,
         ),
     ),
-    prefill_schedule_interval=no_rank(
-        Why.INTERVALS, "prefill_schedule_interval: 2 is not supported yet", prefill_schedule_interval=2
+    prefill_schedule_interval=(
+        rank(GROUP, "mean_ttft_ms", prefill_schedule_interval=4),
+        idle_rank(
+            Why.TIED,
+            "prefill_schedule_interval: no effect on a single attention-DP rank",
+            prefill_schedule_interval=4,
+        ),
     ),
     prefill_decode_interval=(
         sglang(prefill_decode_interval=2),
@@ -113,11 +119,21 @@ TABLE.add(
     enable_chunked_prefill=rank(LONG, "rejected_requests", enable_chunked_prefill=False),
     speedup_ratio=rank(CROWD, "duration_ms", speedup_ratio=2.0),
     decode_speedup_ratio=rank(CROWD, "duration_ms", decode_speedup_ratio=2.0),
-    aic_nextn=no_rank(Why.SPECULATION, "aic_nextn: 1 is not supported yet (supported: null)", aic_nextn=1),
-    aic_nextn_accept_rates=no_rank(
-        Why.SPECULATION, "aic_nextn_accept_rates: needs aic_nextn", aic_nextn_accept_rates="0.5"
+    aic_nextn=rank(CROWD, "duration_ms", aic_nextn=1),
+    aic_nextn_accept_rates=(
+        rank(DRAFTS, "duration_ms", aic_nextn_accept_rates="0.1"),
+        no_rank(Why.TIED, "aic_nextn_accept_rates: needs aic_nextn", aic_nextn_accept_rates="0.5"),
+        Inert(
+            changed(DRAFTS, {f"{RANK_PATH}.aic_nextn_accept_rates": "0.85,0.3"}),
+            {f"{RANK_PATH}.aic_nextn_accept_rates": "0.85,0.3,0.5"},
+            f"{RANK_PATH}.aic_nextn_accept_rates: no effect beyond the first 2 (aic_nextn)",
+            Why.TIED,
+        ),
     ),
-    aic_mtp_seed=no_rank(Why.SPECULATION, "aic_mtp_seed: 7 has no effect without aic_nextn", aic_mtp_seed=7),
+    aic_mtp_seed=(
+        rank(DRAFTS, "mean_e2e_latency_ms", aic_mtp_seed=7),
+        no_rank(Why.TIED, "aic_mtp_seed: 7 has no effect without aic_nextn", aic_mtp_seed=7),
+    ),
     worker_type=no_rank(
         Why.TIED, "worker_type: 'prefill' contradicts the topology (aggregated)", worker_type="prefill"
     ),
@@ -169,7 +185,7 @@ TABLE.add(
         idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),
     ),
     trtllm=no_rank(
-        Why.TRTLLM,
+        Why.ONE_VALUE,
         "trtllm.capacity_scheduler_policy: 'max' is not 'guaranteed_no_evict'",
         trtllm={"capacity_scheduler_policy": "max"},
     ),
@@ -278,7 +294,10 @@ TABLE.add(
         base=TP_2,
         comm_dtype="int8",
     ),
-    nextn=no_aic(Why.SPECULATION, "AIC nextn=1 does not match engine aic_nextn=0", nextn=1),
+    nextn=(
+        aic(nextn=1, beside={f"{RANK_PATH}.aic_nextn": 1}),
+        no_aic(Why.TIED, "AIC nextn=1 does not match engine aic_nextn=0", nextn=1),
+    ),
     kv_block_size=no_aic(
         Why.TIED, "AIC kv_block_size=32 does not match engine block_size=64", kv_block_size=32
     ),
@@ -295,8 +314,11 @@ TABLE.add(
         aic(AIC_SGLANG, mem_fraction_static=0.5),
         idle_aic(Why.SGLANG, "mem_fraction_static: no effect on this backend", mem_fraction_static=0.5),
     ),
-    free_gpu_memory_fraction=idle_aic(
-        Why.TRTLLM, "free_gpu_memory_fraction: no effect on this backend", free_gpu_memory_fraction=0.5
+    free_gpu_memory_fraction=(
+        aic(AIC_TRTLLM, "provenance", free_gpu_memory_fraction=0.8),
+        idle_aic(
+            Why.TIED, "free_gpu_memory_fraction: no effect on this backend", free_gpu_memory_fraction=0.5
+        ),
     ),
     systems_path=aic(systems_path=OTHER_SYSTEMS),
     # What it permits is tested with a feigned network (test_aic.py).

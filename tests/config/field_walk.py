@@ -24,12 +24,9 @@ class Why(Enum):
 
     # What later versions bring.
     SGLANG = "SGLang"
-    TRTLLM = "TensorRT-LLM"
     ROUTER = "kv_router"
     PLANNER = "planner"
     TIERS = "host tiers and state caches"
-    SPECULATION = "speculation"
-    INTERVALS = "prefill intervals of attention-DP groups"
     # What stays.
     ONE_VALUE = "there is one legal value"
     TIED = "the value must agree with, or is replaced by, another field that acts"

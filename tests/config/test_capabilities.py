@@ -31,10 +31,6 @@ STATE = {
 }
 LATER = [
     (
-        rank(backend="trtllm"),
-        "spec.engine.rank.backend: backend 'trtllm' is not supported yet (supported: sglang, vllm)",
-    ),
-    (
         spec(adapters={"placement": {"provider": "kv_router", "config": {"temperature": 0}}}),
         "spec.adapters.placement.provider: placement 'kv_router' is not supported yet "
         "(supported: round_robin)",
@@ -42,11 +38,6 @@ LATER = [
     (
         spec(adapters={"scaling": {"provider": "planner"}}),
         "spec.adapters.scaling.provider: scaling 'planner' is not supported yet (supported: none)",
-    ),
-    (rank(aic_nextn=2), "spec.engine.rank.aic_nextn: 2 is not supported yet (supported: null)"),
-    (
-        rank(prefill_schedule_interval=2),
-        "spec.engine.rank.prefill_schedule_interval: 2 is not supported yet (supported: 1)",
     ),
     (
         rank(emit_kv_events=True),
@@ -113,8 +104,8 @@ def test_a_version_may_read_fewer_trace_formats():
 
 
 def test_both_roles_are_checked():
-    value = disaggregated(decode={"rank": {"prefill_schedule_interval": 2}})
+    value = disaggregated(decode={"rank": {"emit_kv_events": True}})
     two_stages = replace(CURRENT, topologies=EVERYTHING.topologies)
     assert refused(require_supported, parse(value).spec, capabilities=two_stages) == (
-        "spec.engine.decode.rank.prefill_schedule_interval: 2 is not supported yet (supported: 1)"
+        "spec.engine.decode.rank.emit_kv_events: true is not supported yet (supported: false)"
     )

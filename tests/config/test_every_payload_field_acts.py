@@ -26,6 +26,8 @@ ACTS, REFUSED, INERT = (list(TABLE.cases(kind)) for kind in (Acts, Refused, Iner
 WITHOUT_CHOICE = {
     "ReplaySpec.version",
     "RankConfig.worker_type",
+    "RankConfig.trtllm",
+    "TrtllmConfig.capacity_scheduler_policy",
     "ExternalTiming.provider",
     "AicConfig.fmha_dtype",
     "AicConfig.comm_dtype",

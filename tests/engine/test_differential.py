@@ -19,6 +19,7 @@ from oracle.records import oracle_records, report_records
 from oracle.strategies import (
     ROUND_TIMES,
     Scenario,
+    cadence_scenarios,
     echo_scenarios,
     long_prompt_scenarios,
     outgrowing_scenarios,
@@ -98,6 +99,12 @@ def test_equals_the_oracle_where_prompts_take_many_passes(scenario: Scenario) ->
 @budget(150)
 @given(graph_scenarios())
 def test_equals_the_oracle_where_requests_wait_for_one_another(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(150)
+@given(cadence_scenarios())
+def test_equals_the_oracle_where_prefills_keep_a_cadence(scenario: Scenario) -> None:
     check(scenario)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from aisimulate.engine.fused import FusedScheduler, make_rank
+from aisimulate.engine.fused import FusedScheduler
 from aisimulate.engine.params import RankParams
+from aisimulate.engine.ranks import make_rank
 from aisimulate.engine.scheduler import RankScheduler
 from aisimulate.replay.execute import execute
 from aisimulate.timing import FixedTiming, PolynomialTiming
@@ -98,9 +99,9 @@ def test_measured_data_time_a_replay_either_way():
 
 def test_the_pricing_is_chosen_once():
     timer = FixedTiming(1.0, 1.0).timer(0, 1.0, 1.0)
-    assert type(make_rank(RankParams(), timer)) is RankScheduler
-    assert type(make_rank(RankParams(fused=True), timer)) is FusedScheduler
-    assert not hasattr(make_rank(RankParams(fused=True), timer), "__dict__")
+    assert type(make_rank(RankParams(), timer, 0, False)) is RankScheduler
+    assert type(make_rank(RankParams(fused=True), timer, 0, False)) is FusedScheduler
+    assert not hasattr(make_rank(RankParams(fused=True), timer, 0, False), "__dict__")
 
 
 def test_a_chunk_taken_back_is_not_priced():

@@ -1,4 +1,4 @@
-"""The oracle against examples that the reference engine was run on (E..: spec 01 section 9; X..: our own)."""
+"""The oracle against examples that the reference engine was run on (E..: spec 01 section 9)."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,9 @@ import pytest
 from oracle.fleet import Outcome, replay
 from oracle.records import oracle_records
 
-EXAMPLES = json.loads((Path(__file__).parents[1] / "data/engine/vllm_examples.json").read_text())
+FOLDER = Path(__file__).parents[1] / "data/engine"
+FILES = ("vllm_examples.json", "trtllm_and_group_examples.json")
+EXAMPLES = [case for name in FILES for case in json.loads((FOLDER / name).read_text())]
 # What the reference aborts on, we reject: these are the instants and reasons.
 REJECTED_INSTEAD = {
     "E54": (0, "prompt_exceeds_token_budget", 0),
@@ -82,5 +84,5 @@ def test_rejects_what_the_reference_aborts_on(case: dict, tmp_path: Path) -> Non
 
 
 def test_every_example_is_run() -> None:
-    assert len(POSSIBLE) == 20
+    assert len(POSSIBLE) == 20 + 24
     assert {case["name"][:3] for case in IMPOSSIBLE} == set(REJECTED_INSTEAD)

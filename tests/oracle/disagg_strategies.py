@@ -14,7 +14,7 @@ ADDITIVE = {"timing_mode": "additive"}  # no worker has passes to fuse
 @st.composite
 def disagg_scenarios(draw: st.DrawFn) -> Scenario:
     """Whole payloads: pools of different size and shape, all kinds of transfer, sometimes cut short."""
-    rank = draw(ranks()) | ADDITIVE
+    rank = draw(ranks(plain=True)) | ADDITIVE
     link = draw(_links())
     prefill = {**rank, **link, "preemption_mode": "lifo"}
     decode = {**rank, **link, **draw(_decode_settings())}
@@ -33,7 +33,7 @@ def disagg_scenarios(draw: st.DrawFn) -> Scenario:
 def crowded_disagg_scenarios(draw: st.DrawFn) -> Scenario:
     """Decode pools with hardly any room, where destinations wait, and instants that coincide."""
     blocks = draw(st.sampled_from([4, 6, 8, 12]))
-    rank = draw(ranks()) | ADDITIVE | {"num_gpu_blocks": 24, "block_size": 4, "max_model_len": None}
+    rank = draw(ranks(plain=True)) | ADDITIVE | {"num_gpu_blocks": 24, "block_size": 4, "max_model_len": None}
     rank["timing_model"] = draw(st.sampled_from([ROUND_TIMES, {"type": "polynomial"}]))
     rank |= {"enable_chunked_prefill": True, "max_num_batched_tokens": draw(st.sampled_from([8, 16, 64]))}
     link = draw(_links())

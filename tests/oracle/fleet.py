@@ -23,14 +23,17 @@ MAX_ROUNDS_PER_INSTANT = 10_000
 class Worker:
     """`dp_size` ranks that start and end their passes together."""
 
-    def __init__(self, engine: dict[str, Any], identities: Identities) -> None:
-        self.ranks: list[Any] = self._ranks(engine["rank"], engine.get("dp_size", 1), identities)
+    def __init__(self, engine: dict[str, Any], identities: Identities, number: int = 0) -> None:
+        size = engine.get("dp_size", 1)
+        self.ranks: list[Any] = self._ranks(engine["rank"], size, identities, number * size)
+        self.interval = engine["rank"].get("prefill_schedule_interval", 1) if size > 1 else 1
+        self.step = 0  # passes since the group had nothing to do
         self.next_rank = 0
         self.passes: list[tuple[Any, Any]] = []  # (rank, its pass)
         self.end_ns: int | None = None
 
-    def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities) -> list[Any]:
-        return [RankScheduler(rank, identities) for _ in range(dp_size)]
+    def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
+        return [RankScheduler(rank, identities, first + index) for index in range(dp_size)]
 
     def place(self, request: Request) -> int:
         """Queue a request on the next rank in rotation; returns that rank's index."""
@@ -51,6 +54,9 @@ class Worker:
         return True
 
     def _plan(self, ready: list[Any], now_ns: int) -> list[tuple[Any, Any]]:
+        for rank in self.ranks:
+            late = self.step % self.interval > 0
+            rank.deferring = late and not rank.capacity_bound and rank.has_decoder
         return [(rank, rank.plan(now_ns)) for rank in ready]
 
     def finish(self) -> list[Request]:
@@ -58,6 +64,7 @@ class Worker:
         assert self.end_ns is not None
         ended = [request for rank, work in self.passes for request in rank.settle(work, self.end_ns)]
         self.end_ns = None
+        self.step = self.step + 1 if any(rank.ready for rank in self.ranks) else 0
         return ended
 
 
@@ -66,7 +73,7 @@ class SglangWorker(Worker):
 
     pause = 0  # rounds left
 
-    def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities) -> list[Any]:
+    def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
         return [SglangScheduler(rank, identities, dp_size) for _ in range(dp_size)]
 
     def _plan(self, ready: list[Any], now_ns: int) -> list[tuple[Any, Any]]:
@@ -90,10 +97,10 @@ class SglangWorker(Worker):
         return ended
 
 
-def make_worker(engine: dict[str, Any], identities: Identities) -> Worker:
-    """A worker with the rules of its backend."""
+def make_worker(engine: dict[str, Any], identities: Identities, number: int) -> Worker:
+    """Worker `number`, with the rules of its backend."""
     kind = SglangWorker if engine["rank"].get("backend") == "sglang" else Worker
-    return kind(engine, identities)
+    return kind(engine, identities, number)
 
 
 @dataclass
@@ -117,7 +124,7 @@ class Fleet:
             self.driver = GraphDriver(traffic)
         else:
             self.driver = Driver(read_traffic(traffic, spec["engine"], workers))
-        self.workers = [make_worker(spec["engine"], identities) for _ in range(workers)]
+        self.workers = [make_worker(spec["engine"], identities, number) for number in range(workers)]
         limit_ms = spec.get("max_sim_time_ms")
         self.limit_ns = None if limit_ms is None else clock_ns(float(limit_ms))
         self.next_worker = 0
@@ -173,6 +180,7 @@ class Fleet:
         index = self.next_worker
         self.next_worker = (index + 1) % len(self.workers)
         worker = self.workers[index]
+        request.number = len(self.requests)
         request.scheduler = index * len(worker.ranks) + worker.place(request)
         self.requests.append(request)
 

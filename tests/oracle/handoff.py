@@ -165,7 +165,7 @@ class DecodeRank(RankScheduler):
 
     def _can_enter(self, request: Request, work: Pass) -> bool:
         hits = self._hits(request)
-        cached = min(len(hits), self._most_cached(request)) * self.block_size
+        cached = self._most_cached(request, hits) * self.block_size
         whole = self.chunking or request.isl - cached <= work.budget
         return self._fits(request, hits) and whole and work.budget > 0
 
@@ -176,7 +176,7 @@ class DecodeRank(RankScheduler):
             self._schedule(request, [], work)
         else:
             hits = self._hits(request)
-            pinned = hits[: self._most_cached(request)]
+            pinned = hits[: self._most_cached(request, hits)]
             scheduled = self._fits(request, hits) and self._schedule(request, pinned, work).name
             if scheduled != "SCHEDULED":
                 return False

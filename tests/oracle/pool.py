@@ -21,6 +21,7 @@ class Pool:
     free: int = 0
     copies: dict[int, list[Block]] = field(default_factory=dict)  # per identity, oldest first
     inactive: list[Block] = field(default_factory=list)  # oldest release first
+    aside: int = 0  # for the bursts of the pass in flight
 
     def __post_init__(self) -> None:
         self.free = self.capacity
@@ -52,6 +53,27 @@ class Pool:
             self._evict_oldest()
         self.free -= fresh
         return pinned + [Block() for _ in range(fresh)]
+
+    def set_aside(self, blocks: int) -> bool:
+        """Keep `blocks` free ones for bursts, evicting what that takes; False (and nothing) if impossible."""
+        if blocks > self.free + len(self.inactive):
+            return False
+        for _ in range(blocks - self.free):
+            self._evict_oldest()
+        self.free -= blocks
+        self.aside = blocks
+        return True
+
+    def use_set_aside(self) -> Block:
+        """Take one of the blocks set aside."""
+        assert self.aside > 0
+        self.aside -= 1
+        return Block()
+
+    def return_rest(self) -> None:
+        """Free what is still set aside."""
+        self.free += self.aside
+        self.aside = 0
 
     def cache(self, block: Block, identity: int) -> None:
         """Make a completed private block findable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .content import Token
@@ -20,6 +21,7 @@ class Request:
     arrival_ns: int
     tokens: list[Token]
     output: list[Token]
+    number: int = 0  # dispatch order
     isl: int = 0
     scheduler: int = 0  # flat (worker, rank) index
     computed: int = 0  # tokens
@@ -27,6 +29,8 @@ class Request:
     blocks: list[Block] = field(default_factory=list)
     preempted: bool = False
     decoding: bool = False  # emitted a token since its last admission
+    hopeless: bool = False  # it outgrows the pool although nothing else is in it
+    bursts: Iterator[int] | None = None  # tokens of its decode forwards still to come
     admissions: list[tuple[int, int]] = field(default_factory=list)  # (instant, reused tokens)
     token_ns: list[int] = field(default_factory=list)  # instant of every emitted token
     terminal_ns: int | None = None

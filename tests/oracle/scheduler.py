@@ -1,10 +1,12 @@
-"""The vLLM scheduler of one rank, one pass at a time (spec 01 section 3.1)."""
+"""The vLLM and TensorRT-LLM schedulers of one rank, one pass at a time (spec 01 sections 2 and 3)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from aisimulate.engine.speculation import Acceptance
 
 from .content import Identities
 from .pool import Block, Pool
@@ -43,7 +45,7 @@ class Pass:
 class RankScheduler:
     """Waiting queue, running list and pool of one rank. `plan` starts a pass, `settle` ends it."""
 
-    def __init__(self, rank: dict[str, Any], identities: Identities) -> None:
+    def __init__(self, rank: dict[str, Any], identities: Identities, number: int = 0) -> None:
         self.block_size: int = rank["block_size"]
         self.num_gpu_blocks: int = rank["num_gpu_blocks"]
         self.max_num_seqs: int = rank.get("max_num_seqs", 256)
@@ -53,9 +55,13 @@ class RankScheduler:
         self.chunking: bool = rank.get("enable_chunked_prefill", True)
         self.fifo: bool = rank.get("preemption_mode", "lifo") == "fifo"
         self.fused: bool = rank.get("timing_mode", "additive") == "fused"
+        self.trtllm: bool = rank.get("backend") == "trtllm"
         self.identities = identities
         self.pool = Pool(self.num_gpu_blocks)
         self.timing = Timing(rank, self.num_gpu_blocks * self.block_size)
+        self.acceptance = _acceptance(rank, number)
+        self.fruitless = 0  # passes with preemptions since anything came of one
+        self.deferring = self.capacity_bound = False  # of the prefill cadence
         self.running: list[Request] = []
         self.waiting: list[Request] = []
 
@@ -64,43 +70,85 @@ class RankScheduler:
         """Whether a pass would have anything to look at."""
         return bool(self.running or self.waiting)
 
+    @property
+    def has_decoder(self) -> bool:
+        """Whether a running request has its prompt computed."""
+        return any(request.computed >= request.isl for request in self.running)
+
     def plan(self, now_ns: int) -> Pass:
         """Choose the work of a pass that starts now and price it."""
         work = Pass(now_ns, self.budget)
         self._continue_running(work)
         self._admit_waiting(work)
-        for request in self.running:
-            if request.computed < request.length:
-                continue
-            if self._remaining(request) == 0:
-                work.finished.append(request)
-                continue
-            work.emitting.append(request)
-        work.duration_ns = self._fused_ns(work) if self.fused else self._additive_ns(work)
-        return work
-
-    def _additive_ns(self, work: Pass) -> int:
-        """A prefill forward, then a decode forward."""
-        # The prefill forward that completes a prompt samples the first token itself.
-        decoding = [
-            request.length
-            for request in work.emitting
-            if request.emitted > 0 or work.prompt_span(request) is None
-        ]
+        if not self.deferring and not work.preempted_any:
+            self.capacity_bound = bool(self.waiting)
+        # Whatever was preempted for the bursts of others is paid for nevertheless.
         spans = [span for span in map(work.prompt_span, work.computed) if span]
-        return self.timing.prefill_ns(spans) + self.timing.decode_ns(decoding)
-
-    def _fused_ns(self, work: Pass) -> int:
-        """One forward over everything that is computed; without any prefill, a decode forward."""
         chunks = {
             request: span
             for request, span in work.computed.items()
             if not request.decoding and span[0] < span[1]
         }
-        decoding = [request.length for request in work.emitting if request not in chunks]
+        self._choose_emitting(work)
+        self._break_up(work)
+        work.duration_ns = self._fused_ns(work, chunks) if self.fused else self._additive_ns(work, spans)
+        return work
+
+    def _additive_ns(self, work: Pass, spans: list[tuple[int, int]]) -> int:
+        """A prefill forward, then a decode forward."""
+        decoding = [request.length for request in work.emitting if self._needs_decode(request, work)]
+        return self.timing.prefill_ns(spans) + self.timing.decode_ns(decoding)
+
+    def _fused_ns(self, work: Pass, chunks: dict[Request, tuple[int, int]]) -> int:
+        """One forward over everything that is computed; without any prefill, a decode forward."""
+        decoding = [
+            request.length
+            for request in work.emitting
+            if self.acceptance is not None or request not in chunks
+        ]
         if not chunks:
             return self.timing.decode_ns(decoding)
         return self.timing.fused_ns(list(chunks.values()), decoding)
+
+    def _choose_emitting(self, work: Pass) -> None:
+        computed = [request for request in self.running if request.computed == request.length]
+        work.finished = [request for request in computed if self._remaining(request) == 0]
+        work.emitting = [request for request in computed if self._remaining(request) > 0]
+        if self.acceptance is None:
+            return
+        for request in work.finished:
+            self.running.remove(request)
+            self.pool.release(request.blocks)
+            request.blocks = []
+        while work.emitting and not self.pool.set_aside(self._longest_bursts(work.emitting)):
+            victim = self._preempt(work)
+            work.emitting = [request for request in work.emitting if request is not victim]
+            if not self.running:
+                victim.hopeless = True
+
+    def _break_up(self, work: Pass) -> None:
+        """Requests that preempt each other without end: give one up."""
+        if work.emitting or work.finished or work.rejected:
+            self.fruitless = 0
+        elif work.preempted_any:
+            self.fruitless += 1
+            if self.fruitless > 64 + 4 * (len(self.running) + len(self.waiting)):
+                self.waiting[0].hopeless = True
+
+    def _longest_bursts(self, requests: list[Request]) -> int:
+        """Blocks that these requests would open if every drafted token were accepted."""
+        assert self.acceptance is not None
+        most = self.acceptance.most_tokens
+        lengths = [request.length + min(most, self._remaining(request)) for request in requests]
+        return sum(
+            -(-length // self.block_size) - len(request.blocks)
+            for request, length in zip(requests, lengths, strict=True)
+        )
+
+    def _needs_decode(self, request: Request, work: Pass) -> bool:
+        # The prefill forward that completes a prompt samples the first token, unless drafts are verified.
+        sampled = request.emitted == 0 and work.prompt_span(request) is not None
+        return self.acceptance is not None or not sampled
 
     def settle(self, work: Pass, end_ns: int) -> list[Request]:
         """Make the outcome of a pass visible at its end; returns the requests that became terminal."""
@@ -109,18 +157,36 @@ class RankScheduler:
         for request in work.finished:
             self._complete(request, end_ns)
         for request in work.emitting:
-            request.emit(end_ns)
+            self._emit(request, end_ns)
             if self._remaining(request) == 0:
                 self._complete(request, end_ns)
+        self.pool.return_rest()
         ended = [request for request, _ in work.rejected] + work.finished + work.emitting
         return [request for request in ended if request.status]
+
+    def _emit(self, request: Request, end_ns: int) -> None:
+        if self.acceptance is None:
+            request.emit(end_ns)
+            return
+        if request.bursts is None:
+            request.bursts = self.acceptance.stream(request.number)
+        for _ in range(min(next(request.bursts), self._remaining(request))):
+            self._cache_completed(request, request.length - 1, request.length)
+            request.emit(end_ns)
+            if -(-request.length // self.block_size) > len(request.blocks):
+                request.blocks.append(self.pool.use_set_aside())
+        request.computed = request.most_computed = request.length - 1
 
     # Running requests -----------------------------------------------------------------------------
 
     def _continue_running(self, work: Pass) -> None:
         index = 0
         while index < len(self.running) and work.budget > 0:
-            step = self._schedule(self.running[index], [], work)
+            request = self.running[index]
+            if self.deferring and request.computed < request.isl:
+                index += 1
+                continue
+            step = self._schedule(request, [], work)
             if step is Step.BLOCKED:
                 break
             # A fifo victim before `index` shifts the list: the next request is skipped, as in the peer.
@@ -158,9 +224,11 @@ class RankScheduler:
             return
         identities = self.identities.of(request.tokens, self.block_size)
         for index in range(before // self.block_size, after // self.block_size):
-            self.pool.cache(request.blocks[index], identities[index])
+            if request.blocks[index].identity is None:
+                self.pool.cache(request.blocks[index], identities[index])
 
     def _preempt(self, work: Pass) -> Request:
+        assert not self.trtllm, "every admitted request was promised all its blocks"
         victim = self.running.pop(0 if self.fifo else -1)
         self.pool.release(victim.blocks)
         before, after = work.computed.pop(victim, (0, 0))
@@ -180,8 +248,12 @@ class RankScheduler:
             if reason:
                 work.rejected.append((self.waiting.pop(0), reason))
                 continue
-            pinned = hits[: self._most_cached(head)]
-            if not self._fits(head, hits) or self._schedule(head, pinned, work) is not Step.SCHEDULED:
+            pinned = hits[: self._most_cached(head, hits)]
+            if not self._fits(head, hits):
+                break
+            if self.deferring and head.length - len(pinned) * self.block_size > 1:
+                break
+            if self._schedule(head, pinned, work) is not Step.SCHEDULED:
                 break
             self.waiting.remove(head)
             self.running.append(head)
@@ -198,13 +270,25 @@ class RankScheduler:
         known = request.tokens[: max(request.isl, request.most_computed)]
         return self.pool.lookup(self.identities.of(known, self.block_size))
 
-    def _most_cached(self, request: Request) -> int:
+    def _most_cached(self, request: Request, hits: list[Block]) -> int:
         """Blocks that may be taken from the cache: something must be computed to sample a token from."""
-        known = request.length - (self._remaining_output(request) > 0)
-        return known // self.block_size
+        if self.trtllm or self._remaining_output(request) == 0:
+            return len(hits)
+        blocks = min(len(hits), (request.length - 1) // self.block_size)
+        # The draft head needs the hidden states of the last cached block.
+        return blocks - 1 if blocks and self.acceptance is not None else blocks
 
     def _blocks_needed(self, request: Request) -> int:
-        return -(-request.length // self.block_size)
+        length = self._final_length(request) if self.trtllm else request.length
+        return -(-length // self.block_size)
+
+    def _final_length(self, request: Request) -> int:
+        """Length at completion: what TensorRT-LLM sets blocks aside for."""
+        wanted = request.isl + len(request.output)
+        if self.max_model_len is not None:
+            wanted = min(wanted, max(request.isl, self.max_model_len))
+        room = self.num_gpu_blocks * self.block_size
+        return min(wanted, room) if request.isl < room else wanted
 
     def _fits(self, request: Request, hits: list[Block]) -> bool:
         """Whether the whole known sequence has room, even if only a chunk of it will run now.
@@ -213,21 +297,28 @@ class RankScheduler:
         that can promise too much: then a running request is preempted for the head, as in the reference.
         """
         referenced = sum(block.references > 0 for block in hits)
-        needed = self._blocks_needed(request) - min(referenced, self._most_cached(request))
-        return needed <= self.num_gpu_blocks - self.pool.active
+        needed = self._blocks_needed(request) - min(referenced, self._most_cached(request, hits))
+        promised = 0
+        if self.trtllm:
+            promised = sum(self._blocks_needed(other) - len(other.blocks) for other in self.running)
+        return needed <= self.num_gpu_blocks - self.pool.active - promised
 
     def _impossible(self, request: Request, hits: list[Block]) -> str | None:
         """Why the request can never run, None when it can or may yet."""
         if self.max_model_len is not None and request.isl >= self.max_model_len:
             return "prompt_exceeds_max_model_len"
-        if not request.preempted and self._blocks_needed(request) > self.num_gpu_blocks:
+        if not request.preempted and -(-request.isl // self.block_size) > self.num_gpu_blocks:
             return "prompt_exceeds_kv_capacity"
+        if self.trtllm and self._blocks_needed(request) > self.num_gpu_blocks:
+            return "sequence_exceeds_kv_capacity"
+        if request.hopeless:
+            return "sequence_exceeds_kv_capacity"
         if self.running:
             return None
         # Nothing is running, so nothing will ever change for the head: waiting on would be for ever.
         if not self._fits(request, hits):
             return "sequence_exceeds_kv_capacity"
-        cached = min(len(hits), self._most_cached(request)) * self.block_size
+        cached = self._most_cached(request, hits) * self.block_size
         if not self.chunking and request.isl - cached > self.budget:
             return "prompt_exceeds_token_budget"
         return None
@@ -241,10 +332,21 @@ class RankScheduler:
         remaining = self._remaining_output(request)
         if self.max_model_len is not None:
             remaining = min(remaining, max(0, self.max_model_len - request.length))
+        if self.trtllm:
+            remaining = min(remaining, self._final_length(request) - request.length)
         return remaining
 
     def _complete(self, request: Request, end_ns: int) -> None:
-        self.running.remove(request)
+        if request in self.running:
+            self.running.remove(request)
         self.pool.release(request.blocks)
         request.blocks = []
         request.end(end_ns, "completed")
+
+
+def _acceptance(rank: dict[str, Any], number: int) -> Acceptance | None:
+    nextn = rank.get("aic_nextn")
+    if nextn is None:
+        return None
+    rates = tuple(map(float, rank.get("aic_nextn_accept_rates", "0.85,0.3").split(",")))
+    return Acceptance(nextn, rates, rank.get("aic_mtp_seed", 42) + number)

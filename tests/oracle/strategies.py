@@ -34,6 +34,11 @@ class Scenario:
         return dict(self.payload, traffic=traffic)
 
 
+def watchable(strategy: st.SearchStrategy[Scenario]) -> st.SearchStrategy[Scenario]:
+    """Those without drafts, which nobody can watch yet."""
+    return strategy.filter(lambda scenario: "aic_nextn" not in scenario.payload["spec"]["engine"]["rank"])
+
+
 @st.composite
 def timing_models(draw: st.DrawFn) -> dict[str, Any]:
     """Fixed or polynomial timing."""
@@ -48,26 +53,56 @@ ROUND_TIMES = {"type": "fixed", "prefill_ms": 4.0, "decode_ms": 4.0}
 
 
 @st.composite
-def ranks(draw: st.DrawFn) -> dict[str, Any]:
+def ranks(draw: st.DrawFn, plain: bool = False) -> dict[str, Any]:
     """Rank settings around the limits of what fits."""
     rank: dict[str, Any] = {
-        "backend": "vllm",
+        "backend": "vllm" if plain else draw(st.sampled_from(["vllm", "vllm", "trtllm"])),
         "block_size": draw(st.sampled_from([4, 2, 8])),
         "num_gpu_blocks": draw(st.sampled_from([64, 40, 24, 16, 12, 8])),
         "max_num_seqs": draw(st.sampled_from([16, 8, 4, 3, 2, 1])),
         "max_num_batched_tokens": draw(st.sampled_from([128, 64, 32, 16, 8, 3])),
         "enable_prefix_caching": draw(st.sampled_from([True, True, True, False])),
         "enable_chunked_prefill": draw(st.sampled_from([True, True, True, False])),
-        "preemption_mode": draw(st.sampled_from(["lifo", "fifo"])),
         "timing_model": draw(timing_models()),
         "timing_mode": draw(st.sampled_from(["additive", "fused"])),
     }
+    if rank["backend"] == "vllm":
+        rank["preemption_mode"] = draw(st.sampled_from(["lifo", "fifo"]))
+    if not plain and draw(st.integers(0, 3)) == 3:
+        rank |= draw(_speculation())
     if draw(st.integers(0, 6)) == 6:
         rank["max_model_len"] = draw(st.sampled_from([40, 20]))
     if draw(st.integers(0, 6)) == 6:
         rank["speedup_ratio"] = draw(st.sampled_from([2.0, 3.0, 0.3, 0.0]))
-        rank["decode_speedup_ratio"] = draw(st.sampled_from([1.0, 1.7]))
+        rank["decode_speedup_ratio"] = 1.0 if "aic_nextn" in rank else draw(st.sampled_from([1.0, 1.7]))
     return rank
+
+
+@st.composite
+def _speculation(draw: st.DrawFn) -> dict[str, Any]:
+    """Drafted tokens, some of them accepted sometimes."""
+    settings: dict[str, Any] = {"aic_nextn": draw(st.integers(1, 5))}
+    if rates := draw(st.sampled_from([None, "0", "1", "1,1", "1,0,1", "0.5,0.5", "0.9,1,0.4"])):
+        settings["aic_nextn_accept_rates"] = rates
+    if draw(st.booleans()):
+        settings["aic_mtp_seed"] = draw(st.integers(0, 3))
+    return settings
+
+
+@st.composite
+def cadence_scenarios(draw: st.DrawFn) -> Scenario:
+    """Groups of ranks that schedule prefills in intervals, with chunks, caps and pools that are too small."""
+    rank = draw(ranks()) | {
+        "backend": "vllm",
+        "prefill_schedule_interval": draw(st.sampled_from([2, 3, 4, 7])),
+        "max_num_batched_tokens": draw(st.sampled_from([3, 8, 16, 64])),
+        "num_gpu_blocks": draw(st.sampled_from([12, 16, 24, 64])),
+    }
+    traffic, rows = draw(draw_trace(rank, "mooncake", draw(st.booleans())))
+    spec = payload_spec(rank, draw(st.integers(1, 2)), draw(st.sampled_from([2, 3])))
+    if draw(st.integers(0, 5)) == 5:
+        spec["max_sim_time_ms"] = draw(st.sampled_from([10.0, 22.0, 60.0, 150.0]))
+    return Scenario({"spec": spec, "traffic": traffic}, rows)
 
 
 @st.composite

@@ -21,6 +21,7 @@ from oracle.strategies import (
     outgrowing_scenarios,
     scenarios,
     turnstile_scenarios,
+    watchable,
 )
 
 from .case_files import payload_of
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
 
-ANY_SCENARIO = st.one_of(
-    scenarios(), echo_scenarios(), long_prompt_scenarios(), outgrowing_scenarios(), turnstile_scenarios()
+ANY_SCENARIO = watchable(
+    st.one_of(
+        scenarios(), echo_scenarios(), long_prompt_scenarios(), outgrowing_scenarios(), turnstile_scenarios()
+    )
 )
 
 

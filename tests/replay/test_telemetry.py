@@ -20,7 +20,7 @@ from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.forward_passes import ForwardPassLog
 from aisimulate.replay.observe.sinks import JsonLines
 from aisimulate.replay.observe.telemetry import Telemetry
-from oracle.strategies import Scenario, scenarios, turnstile_scenarios
+from oracle.strategies import Scenario, scenarios, turnstile_scenarios, watchable
 
 from .case_files import payload_of
 from .observed import payload, simulated_part
@@ -158,7 +158,7 @@ def pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(max_examples=150, suppress_health_check=list(HealthCheck))
-@given(st.one_of(scenarios(), turnstile_scenarios()), st.sampled_from([0.7, 2.5, 4.0, 20.0]))
+@given(watchable(st.one_of(scenarios(), turnstile_scenarios())), st.sampled_from([0.7, 2.5, 4.0, 20.0]))
 def test_runs_are_sampled_like_single_passes(scenario: Scenario, interval_ms: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked = scenario.materialise(Path(folder))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.timeline import Timeline
-from oracle.strategies import Scenario, scenarios
+from oracle.strategies import Scenario, scenarios, watchable
 
 from .case_files import payload_of
 from .observed import BASE, payload, simulated_part
@@ -72,7 +72,7 @@ def check_document(document: dict[str, Any], asked: dict[str, Any]) -> None:
 
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
-@given(scenarios())
+@given(watchable(scenarios()))
 def test_any_replay_can_be_drawn(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked = scenario.materialise(Path(folder))

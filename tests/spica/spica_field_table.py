@@ -100,14 +100,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "min_endpoint": (idle(Why.PLANNER, NO_POLICY, min_endpoint=2),),
     "context_length": (space(TRACE, context_length=1450),),
     "startup_time": (idle(Why.PLANNER, NO_POLICY, startup_time=60.0),),
-    "aic_nextn": (
-        Refused(
-            PINNED,
-            {"search_space.aic_nextn": 1},
-            "search_space.aic_nextn 1: speculative decoding cannot be simulated yet; set 0",
-            Why.SPECULATION,
-        ),
-    ),
+    "aic_nextn": (space(PINNED, aic_nextn=1),),
     "include_single_gpu_moe": (
         space(EXPERTS, include_single_gpu_moe=True),
         Inert(
@@ -165,8 +158,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     ),
     "backend": (
         space(POOL, backend=["sglang"]),
-        unsupported(Why.BACKENDS, "backend", "trtllm"),
-        dropped(Why.BACKENDS, "backend", "trtllm", "vllm"),
+        space(POOL, backend=["trtllm"]),
     ),
     "agg_max_num_batched_tokens": (space(PINNED, agg_max_num_batched_tokens=[16384]),),
     "agg_max_num_seqs": (space(CROWD, agg_max_num_seqs=[512]),),

@@ -22,13 +22,11 @@ Changes = Mapping[str, Any]
 class Why(Enum):
     """What later versions bring, and refuse or report until then."""
 
-    BACKENDS = "TensorRT-LLM"
     MODE = "the other deployment mode uses it (not left to a later version)"
     ONE_VALUE = "there is one legal value (not left to a later version)"
     ROUTER = "kv_router"
     PLANNER = "planner"
     TIERS = "host tiers"
-    SPECULATION = "speculation"
     PERMIT = "it permits what the model does not have (not left to a later version)"
 
 

@@ -37,6 +37,10 @@ def check_run(timer: PassTimer, run: Run) -> None:
     single = [timer.decode_ns(batch, context + i * batch) for i in range(passes)]
     assert durations == single
     assert all(type(d) is int and d >= 0 for d in durations)
+    uneven = [context + i * (batch + i % 7) for i in range(passes)]
+    if passes:
+        uneven.sort()
+        assert timer.forwards_ns(batch, uneven) == [timer.decode_ns(batch, tokens) for tokens in uneven]
     total = timer.run_ns(batch, context, passes)
     assert type(total) is int
     assert total == sum(durations)

@@ -70,6 +70,8 @@ BENCHMARKS = (
     Benchmark("11_glm_120k_c11940_w6", "11_glm_120k_c11940_w6", Bounds(ratio=0.015)),
     Benchmark("07_conv_disagg_4p4d", "07_conv_disagg_4p4d", Bounds(ratio=0.20, rss_mb=130.0, plans=52_495)),
     Benchmark("11s_glm_24k_c11940_w6", "11s_glm_24k_c11940_w6", Bounds(ratio=0.02)),
+    Benchmark("10_trtllm_conv_rr_8w", "10_trtllm_conv_rr_8w", Bounds(ratio=0.08, plans=37_234)),
+    Benchmark("12_conv_rr_8w_mtp2", "12_conv_rr_8w_mtp2"),
     Benchmark("20_aic_qwen32b_tp4_conv1000_w8", "20_aic_qwen32b_tp4_conv_w8", cut=True, warm=True),
     Benchmark(
         "20_aic_qwen32b_tp4_conv_w8",

@@ -7,25 +7,35 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
+FEATURES = frozenset({"dp", "mtp"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 Instance = dict[str, Any]
 
 
-def instance(seed: int, backend: str, topology: str = "aggregated") -> Instance:
-    """Build the instance of a seed."""
-    if backend not in BACKENDS:
-        raise SystemExit(f"unknown backend {backend!r}: use one of {', '.join(BACKENDS)}")
+def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
+    """Build the instance of a seed; `kind` is a backend and features of it.
+
+    `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
+    """
+    backend, *features = kind.split("-")
+    if backend not in BACKENDS or not FEATURES.issuperset(features):
+        endings = ", ".join(f"-{feature}" for feature in sorted(FEATURES))
+        raise SystemExit(f"unknown kind {kind!r}: use one of {', '.join(BACKENDS)}, then any of {endings}")
     disaggregated = topology == "disaggregated"
-    draw = random.Random(f"{backend}{'-pd' if disaggregated else ''}/{seed}")
+    draw = random.Random(f"{kind}{'-pd' if disaggregated else ''}/{seed}")
     rank = _rank(draw, backend)
+    if "mtp" in features:
+        rank |= _speculation(draw)
+    if "dp" in features:
+        rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if backend == "vllm" else 1
     if disaggregated and draw.random() < 0.6:
         rank |= _transfer(draw)
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
     spec = {
         "version": 1,
         "topology": _topology(draw, disaggregated),
-        "engine": _engine(draw, rank, disaggregated),
+        "engine": _engine(draw, rank, disaggregated, 1.0 if "dp" in features else 0.2),
         "record_per_request": True,
         "requests": [],
     }
@@ -33,7 +43,7 @@ def instance(seed: int, backend: str, topology: str = "aggregated") -> Instance:
     cap = draw.choice([None, None, None, 1, 2, 3, 8])
     if cap:
         traffic["replay_concurrency"] = cap
-    rows = _rows(draw, rank, trace_block, spacious=bool(seed % 4))
+    rows = _rows(draw, rank, trace_block, spacious="mtp" in features or bool(seed % 4))
     return {"seed": seed, "rows": rows, "payload": {"spec": spec, "traffic": traffic}}
 
 
@@ -65,6 +75,20 @@ def _timing(draw: random.Random) -> dict[str, Any]:
     return {"type": "fixed", "prefill_ms": draw.choice([10.0, 7.5]), "decode_ms": draw.choice([1.0, 2.25])}
 
 
+def _speculation(draw: random.Random) -> dict[str, Any]:
+    """Rates of 0 and 1 only: with others each side draws from a stream of its own.
+
+    The pool holds the longest request: the reference never returns when a burst of a lone one does not fit.
+    """
+    rates = draw.choice(["1", "1,1", "1,0", "0,1", "1,1,0,1", "0", "1,1,1,1,1"])
+    return {
+        "aic_nextn": draw.choice([1, 2, 3, 5]),
+        "aic_nextn_accept_rates": rates,
+        "block_size": draw.choice([4, 4, 8]),
+        "num_gpu_blocks": draw.choice([16, 24, 40]),
+    }
+
+
 def _sglang(draw: random.Random) -> dict[str, Any]:
     return {
         "chunked_prefill_size": draw.choice([8, 16, 30, 64, 128]),
@@ -91,8 +115,10 @@ def _topology(draw: random.Random, disaggregated: bool) -> dict[str, Any]:
     return {"kind": "disaggregated", **pools, "handoff_latency_ms": draw.choice([0.0, 0.0, 3.5])}
 
 
-def _engine(draw: random.Random, rank: dict[str, Any], disaggregated: bool) -> dict[str, Any]:
-    dp_size = 2 if not disaggregated and draw.random() < 0.2 else 1
+def _engine(
+    draw: random.Random, rank: dict[str, Any], disaggregated: bool, group_share: float
+) -> dict[str, Any]:
+    dp_size = draw.choice([2, 2, 3]) if not disaggregated and draw.random() < group_share else 1
     role = {"dp_size": dp_size, "tensor_parallel_size": 1, "rank": rank}
     if not disaggregated:
         return role

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aisimulate.config.engine import RoleConfig
 from aisimulate.config.rank import RankConfig
 from aisimulate.config.spec import Aggregated, Disaggregated, ReplaySpec, WorkerPool
 from aisimulate.config.timing import ExternalTiming
@@ -43,11 +44,14 @@ def _pools(spec: ReplaySpec) -> list[tuple[str, WorkerPool]]:
 
 
 def _unused_rank(spec: ReplaySpec, stage: str | None) -> Iterator[str]:
-    path = spec.engine.rank_path(stage)
-    rank, default = spec.engine.role(stage).rank, RankConfig()
-    for name, reason in _unused_names(rank, isinstance(spec.topology, Disaggregated)):
+    path, role = spec.engine.rank_path(stage), spec.engine.role(stage)
+    rank, default = role.rank, RankConfig()
+    for name, reason in _unused_names(role, isinstance(spec.topology, Disaggregated)):
         if getattr(rank, name) != getattr(default, name):
             yield f"{path}.{name}: no effect {reason}"
+    rates, drafted = rank.aic_nextn_accept_rates, rank.aic_nextn
+    if rates is not None and drafted is not None and rates.count(",") >= drafted:
+        yield f"{path}.aic_nextn_accept_rates: no effect beyond the first {drafted} (aic_nextn)"
 
 
 def _unused_pair(spec: ReplaySpec, topology: Disaggregated) -> Iterator[str]:
@@ -79,7 +83,10 @@ def _unused_transfer(path: str, rank: RankConfig, topology: Disaggregated) -> It
             yield f"{path}.{name}: no effect without both bytes and bandwidth of the transfer"
 
 
-def _unused_names(rank: RankConfig, disaggregated: bool) -> Iterator[tuple[str, str]]:
+def _unused_names(role: RoleConfig, disaggregated: bool) -> Iterator[tuple[str, str]]:
+    rank = role.rank
+    if role.dp_size == 1:
+        yield "prefill_schedule_interval", "on a single attention-DP rank"
     if not disaggregated:
         yield from ((name, "in an aggregated topology") for name in _TRANSFER)
     if rank.native_host_offload is None and rank.state_cache is None:

@@ -25,6 +25,7 @@ Backend = Literal["vllm", "sglang", "trtllm"]
 WorkerType = Literal["aggregated", "prefill", "decode"]
 
 DEFAULT_BLOCK_TOKENS = {"vllm": 64, "sglang": 1, "trtllm": 32}
+DEFAULT_ACCEPT_RATES = (0.85, 0.3)  # of the first drafted tokens; the others are never accepted
 _STATE_CACHE_NEEDS = ("num_gpu_blocks", "block_size", "kv_cache_bytes_per_token")
 
 
@@ -97,6 +98,15 @@ class RankConfig(StrictModel):
     timing_mode: Literal["additive", "fused"] = "additive"
     sglang: SglangConfig = SglangConfig()
     trtllm: TrtllmConfig = TrtllmConfig()
+
+    @property
+    def accept_rates(self) -> tuple[float, ...]:
+        """Conditional acceptance rates of the drafted tokens, as many as there are."""
+        if self.aic_nextn is None:
+            return ()
+        text = self.aic_nextn_accept_rates
+        rates = DEFAULT_ACCEPT_RATES if text is None else tuple(map(float, text.split(",")))
+        return rates[: self.aic_nextn]
 
     @model_validator(mode="before")
     @classmethod

@@ -53,6 +53,10 @@ class PassTimer(Protocol):
         """List the duration of each pass of a run, in order."""
         ...
 
+    def forwards_ns(self, batch: int, contexts: list[int]) -> list[int]:
+        """List `decode_ns` of forwards of one batch whose contexts (at least one) never decrease."""
+        ...
+
     def decodes_ns(
         self, batches: npt.NDArray[np.int64], contexts: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:

@@ -68,6 +68,8 @@ def enter(rank: RankScheduler, sequence: Sequence, match: Match, tail: int, now_
     hit = match[0]
     cached = hit + tail
     start, end = cached * size, sequence.tokens
+    if rank.deferring and end - start > 1:
+        return False
     if end - start > budget:
         end = start + budget
         if end == start or _refuses_chunks(rank, sequence, start):

@@ -33,7 +33,7 @@ class DecodeRank(RankScheduler):
         super().__init__(params, timer)
         self.pending: deque[Handoff] = deque()
         self.admit = admit_arrived
-        self._watchful = True
+        self.watchful = True
         self._accepted = 0
         self._releases = 0  # changes whenever blocks or a slot become free
         self.unblocked = False

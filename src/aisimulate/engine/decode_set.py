@@ -107,6 +107,11 @@ class DecodeSet:
             del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
 
+    def restore_order(self) -> None:
+        """Bring members into running order after one was added behind later ones."""
+        self.members = dict.fromkeys(sorted(self.members, key=running_order))
+        self.reordered = True
+
     def pop_finished(self) -> list[Sequence]:
         """Take out, in running order, the members that finish at the current pass count."""
         finishes, buckets = self._finishes, self._buckets

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 class FusedScheduler(RankScheduler):
-    """A `RankScheduler` that remembers whose chunks are in the pass being planned."""
+    """A `RankScheduler` that remembers whose chunks are in the pass being planned.
 
-    __slots__ = ("_chunks",)
+    It has no slots of its own, so that it can be put before another kind of rank.
+    """
+
+    __slots__ = ()
 
     fused = True
 
@@ -61,8 +64,3 @@ class FusedScheduler(RankScheduler):
             self.pass_ns = self.timer.fused_ns(spans, batch, context)
         else:
             self.pass_ns = self.timer.decode_ns(batch, context) if batch else 0
-
-
-def make_rank(params: RankParams, timer: PassTimer) -> RankScheduler:
-    """Make the scheduler of a rank; how its passes are priced is settled here, once."""
-    return (FusedScheduler if params.fused else RankScheduler)(params, timer)

@@ -11,17 +11,12 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING, Generic
 
-from aisimulate.engine.fused import make_rank
 from aisimulate.engine.gap_log import Absences, GapLog
 from aisimulate.engine.run_worker import Rank
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
-    from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.params import RankParams
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
-    from aisimulate.engine.worker import NewRank
 
 _CHUNK_PASSES = 64
 
@@ -37,7 +32,6 @@ class PassGroup(Generic[Rank]):
         "_durations",
         "_passes",
         "_start_ns",
-        "_timer",
         "_totals",
         "busy",
         "end_ns",
@@ -47,10 +41,9 @@ class PassGroup(Generic[Rank]):
         "ranks",
     )
 
-    def __init__(self, ranks: list[Rank], timer: PassTimer) -> None:
+    def __init__(self, ranks: list[Rank]) -> None:
         self.ranks = ranks
-        self._timer = timer
-        self.gap_log = GapLog(timer)
+        self.gap_log = GapLog(ranks[0].timer)
         self.busy = False
         self.exact = True
         self.end_ns = 0
@@ -92,7 +85,7 @@ class PassGroup(Generic[Rank]):
         self.busy = True
         self._start_ns = now_ns
         planned = [rank.plan(now_ns) for rank in self._active]
-        self._passes = min(planned)
+        self._passes = self._limit(min(planned))
         if not all(rank.run_batch for rank in self._active):
             self._passes = 1
             self.busy = any(rank.run_batch or rank.eventful for rank in self._active)
@@ -102,24 +95,24 @@ class PassGroup(Generic[Rank]):
         self.end_ns = now_ns + (self._durations[0] if self.exact else self._floor_ns())
         return self.busy
 
+    def _limit(self, passes: int) -> int:
+        """Cut a run where something else than its own members ends it."""
+        return passes
+
     def _floor_ns(self) -> int:
         """Give a cheap lower bound of the run in flight."""
-        floor = self._timer.run_floor_ns
-        return max(floor(rank.run_batch, rank.run_context, self._passes) for rank in self._active)
+        return max(rank.run_floor_ns(self._passes) for rank in self._active)
 
     def _first_ns(self, rank: Rank) -> int:
         if rank.run_batch:
-            return self._timer.decode_ns(rank.run_batch, rank.run_context)
+            return rank.run_durations_ns(0, 1)[0]
         return rank.pass_ns
 
     def _price_more(self) -> None:
         """Price the next chunk of the run in flight."""
         done = len(self._durations)
         count = min(_CHUNK_PASSES, self._passes - done)
-        columns = [
-            self._timer.durations_ns(rank.run_batch, rank.run_context + done * rank.run_batch, count)
-            for rank in self._active
-        ]
+        columns = [rank.run_durations_ns(done, count) for rank in self._active]
         slowest = columns[0] if len(columns) == 1 else list(map(max, *columns))
         self._durations += slowest
         totals = accumulate(slowest, initial=self._totals[-1])
@@ -164,11 +157,6 @@ class GroupWorker(PassGroup[RankScheduler]):
 
     __slots__ = ()
 
-    def __init__(
-        self, params: RankParams, timer: PassTimer, dp_size: int, new_rank: NewRank = make_rank
-    ) -> None:
-        super().__init__([new_rank(params, timer) for _ in range(dp_size)], timer)
-
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         self._log_gaps()
@@ -191,6 +179,8 @@ class GroupWorker(PassGroup[RankScheduler]):
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
+        if zeros := sum(rank.zero_gaps for rank in self.ranks):
+            self.gap_log.passes += (0, zeros, 0)  # in pass 0 nobody can be absent
         self.gap_log.pack()
         spans = [span for rank in self.ranks for span in rank.lost_spans()]
         if spans:

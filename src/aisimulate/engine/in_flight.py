@@ -11,6 +11,7 @@ from typing import Protocol
 
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.rank_view import RankView
+from aisimulate.engine.speculative import SpeculativeScheduler
 from aisimulate.engine.worker import RankWorker
 
 
@@ -39,12 +40,16 @@ class InFlight(Protocol):
 
 
 def in_flight_of(worker: object) -> InFlight | None:
-    """Make the view of a worker; None for a kind that nobody knows."""
+    """Make the view of a worker; None for a kind that nobody knows, such as one with drafts."""
     if isinstance(worker, RankWorker):
         return _OneRank(worker)
-    if isinstance(worker, GroupWorker):
+    if isinstance(worker, GroupWorker) and not _speculates(worker):
         return _ManyRanks(worker)
     return None
+
+
+def _speculates(worker: GroupWorker) -> bool:
+    return any(isinstance(rank, SpeculativeScheduler) for rank in worker.ranks)
 
 
 class _OneRank:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class RankParams:
-    """Validated settings of one rank's vLLM-style scheduler (spec 01 section 1.1).
+    """Validated settings of one rank's scheduler (spec 01 section 1.1).
 
+    `backend` names whose rules it follows: vllm or trtllm.
     `num_gpu_blocks` is the KV capacity of the rank in blocks of `block_size` tokens;
     `max_num_batched_tokens` the token budget of one pass; `preemption_mode` is lifo or fifo; `fused` prices
-    a pass that prefills as one forward.
+    a pass that prefills as one forward. `prefill_schedule_interval`: every how many passes of a group
+    prefills are scheduled. `nextn`: drafted tokens of a decode forward, accepted at the conditional
+    `accept_rates`.
     """
 
+    backend: str = "vllm"
     num_gpu_blocks: int = 16384
     block_size: int = 64
     max_num_seqs: int = 256
@@ -23,6 +27,10 @@ class RankParams:
     enable_chunked_prefill: bool = True
     preemption_mode: str = "lifo"
     fused: bool = False
+    prefill_schedule_interval: int = 1
+    nextn: int = 0
+    accept_rates: tuple[float, ...] = ()
+    acceptance_seed: int = 42
 
     @property
     def total_kv_tokens(self) -> int:

@@ -101,8 +101,11 @@ class RankView:
 
     @property
     def max_model_len(self) -> int | None:
-        """Most tokens of a sequence."""
-        return self._rank.params.max_model_len
+        """Most tokens of a sequence. TensorRT-LLM cuts outputs to what the pool can hold."""
+        params = self._rank.params
+        if params.backend != "trtllm":
+            return params.max_model_len
+        return min(params.max_model_len or params.total_kv_tokens, params.total_kv_tokens)
 
     # Blocks and requests ------------------------------------------------------------------------------
 

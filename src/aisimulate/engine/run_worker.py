@@ -26,13 +26,36 @@ class PlanningRank(Protocol):
     singles: list[tuple[int, Sequence]]
 
     @property
+    def timer(self) -> PassTimer: ...  # noqa: D102
+    @property
     def decoders(self) -> DecodeSet: ...  # noqa: D102
     @property
     def has_work(self) -> bool: ...  # noqa: D102
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
     def plan(self, now_ns: int) -> int: ...  # noqa: D102
     def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]: ...  # noqa: D102
+    def run_durations_ns(self, first: int, passes: int) -> list[int]: ...  # noqa: D102
+    def run_floor_ns(self, passes: int) -> int: ...  # noqa: D102
     def lost_spans(self) -> list[tuple[int, int]]: ...  # noqa: D102
+
+
+class PricedRun:
+    """The part of a rank that prices the planned run."""
+
+    __slots__ = ()
+
+    timer: PassTimer
+    run_batch: int
+    run_context: int
+
+    def run_durations_ns(self, first: int, passes: int) -> list[int]:
+        """List the durations of `passes` passes of the planned run, from number `first` on."""
+        batch = self.run_batch
+        return self.timer.durations_ns(batch, self.run_context + first * batch, passes)
+
+    def run_floor_ns(self, passes: int) -> int:
+        """Give a cheap lower bound of the duration of the first passes of the planned run."""
+        return self.timer.run_floor_ns(self.run_batch, self.run_context, passes)
 
 
 Rank = TypeVar("Rank", bound=PlanningRank)
@@ -57,7 +80,8 @@ class RunWorker(Generic[Rank]):
         "submit",
     )
 
-    def __init__(self, rank: Rank, timer: PassTimer) -> None:
+    def __init__(self, rank: Rank) -> None:
+        timer = rank.timer
         self._rank = rank
         self.submit = rank.submit  # queue a sequence placed on this worker
         self._timer = timer

@@ -10,7 +10,7 @@ Rules: spec 01 sections 2.2, 2.3, 3.1 and (b).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.engine import preemption, stepwise
 from aisimulate.engine.admission import (
@@ -21,16 +21,17 @@ from aisimulate.engine.admission import (
 )
 from aisimulate.engine.decode_set import DecodeSet
 from aisimulate.engine.run_pool import RunPool
+from aisimulate.engine.run_worker import PricedRun
 from aisimulate.engine.sequence import COMPLETED, REJECTED, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.params import RankParams
 
 
-class RankScheduler:
+class RankScheduler(PricedRun):
     """Waiting queue, decoding set, KV pool and the pass in flight of one rank.
 
     At most one sequence has an unfinished prefill (`partial`), and it is the last in the running order:
@@ -44,16 +45,18 @@ class RankScheduler:
         "_chunk_count",
         "_chunk_ends",
         "_chunk_starts",
+        "_chunks",
         "_joining_batch",
         "_joining_context",
         "_longest_prompt",
         "_opening",
         "_start_ns",
-        "_watchful",
         "admit",
         "block_size",
         "budget",
+        "capacity_bound",
         "decoders",
+        "deferring",
         "done",
         "entered",
         "eventful",
@@ -81,6 +84,8 @@ class RankScheduler:
         "try_admit",
         "unusual",
         "waiting",
+        "watchful",
+        "zero_gaps",
     )
 
     fused = False  # whether a pass that prefills is priced as one forward
@@ -99,6 +104,7 @@ class RankScheduler:
         # Gaps only one sequence saw, and (sequence, from, to) pass intervals of preempted decoders.
         self.singles: list[tuple[int, Sequence]] = []
         self.spans: list[tuple[Sequence, int, int]] = []
+        self.zero_gaps = 0  # between tokens of one forward
         self.fresh: list[Sequence] = []  # emitted their first token in the last pass
         # The pass in flight: decoders that do not take part, sequences that emit their first token since
         # admission, zero-output requests that end, rejected ones.
@@ -112,10 +118,13 @@ class RankScheduler:
         self.run_batch = self.run_context = self.pass_ns = self.gap_weight = 0
         self._start_ns = self._opening = self.budget = 0
         self.pass_tokens = params.max_num_batched_tokens
-        self.fifo = self._watchful = params.preemption_mode == "fifo"
+        self.fifo = self.watchful = params.preemption_mode == "fifo"
+        # Prefill cadence of a group: whether this pass defers prefills, and whether the last one that did not
+        # left someone waiting.
+        self.deferring = self.capacity_bound = False
         self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
+        self.try_admit: Callable[[Any, Sequence, int], bool] = try_admit  # the rule for the head of the queue
         self.admit = admit_waiting
-        self.try_admit = try_admit  # the rule for the head of the queue
         self.held = 0  # prompts that have blocks but do not run: handed over, or to come
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
@@ -171,6 +180,12 @@ class RankScheduler:
         """Whether a pass can start."""
         return bool(self.waiting or self.decoders.count or self.partial)
 
+    @property
+    def has_decoder(self) -> bool:
+        """Whether a running sequence has its prompt computed."""
+        partial = self.partial
+        return self.decoders.count > 0 or (partial is not None and partial.computed >= partial.input_tokens)
+
     def lost_spans(self) -> list[tuple[int, int]]:
         """List the pass intervals of decoders that did not complete, at the end of a replay."""
         running = [
@@ -198,7 +213,7 @@ class RankScheduler:
         decoders = self.decoders
         self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
-        if self.budget < 0 or (self._watchful and self._needs_steps(opening)):
+        if self.budget < 0 or (self.watchful and self._needs_steps(opening)):
             self.eventful = self.unusual = True
             self._start_ns = now_ns
             stepwise.schedule_running(self, now_ns)
@@ -231,7 +246,7 @@ class RankScheduler:
 
     def _continue_partial(self, sequence: Sequence) -> None:
         """Compute the next chunk of the unfinished prefill; without blocks it preempts itself."""
-        if self.budget <= 0:
+        if self.budget <= 0 or (self.deferring and sequence.computed < sequence.input_tokens):
             return
         start = sequence.computed
         end = sequence.tokens

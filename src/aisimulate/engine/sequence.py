@@ -35,16 +35,21 @@ class Sequence:
         "base",
         "chunk_start",
         "computed",
+        "decodes",
         "end_tokens",
         "first_token_ns",
+        "forwards",
         "handoff",
+        "held_blocks",
         "input_tokens",
         "inserted",
         "joined",
         "keys",
+        "last_pass",
         "last_token_ns",
         "leaf",
         "len",
+        "lengths",
         "most_computed",
         "node",
         "order",
@@ -85,6 +90,12 @@ class Sequence:
     inserted: int
     shared: int
     touched_to: int
+    # Kept by the scheduler that goes pass by pass.
+    held_blocks: int
+    decodes: bool  # emitted a token since its last admission
+    forwards: int  # decode forwards so far
+    last_pass: int  # pass count at the start of the pass that emitted its last token, -1 before the first
+    lengths: list[int]  # at each number of forwards, from 0 to the end
 
     def __init__(
         self,

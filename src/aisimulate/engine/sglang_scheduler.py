@@ -15,6 +15,7 @@ from aisimulate.engine.admission import PROMPT_OVER_CAPACITY, PROMPT_OVER_MODEL_
 from aisimulate.engine.page_decoders import PageDecoders
 from aisimulate.engine.radix_pool import RadixPool
 from aisimulate.engine.reservation import ReservationRatio, Reservations
+from aisimulate.engine.run_worker import PricedRun
 from aisimulate.engine.sequence import COMPLETED, REJECTED
 from aisimulate.engine.sglang_admission import Refusal, admit_waiting
 from aisimulate.engine.sglang_horizon import passes_until_admission
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 RETRACTION_STEPS = 20
 
 
-class SglangScheduler:
+class SglangScheduler(PricedRun):
     """Waiting queue, decoding set, radix tree and the pass in flight of one rank.
 
     After `plan()`: `run_batch > 0` means a run of decode passes with that batch, starting at `run_context`

@@ -27,7 +27,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
     __slots__ = ("_pass_count", "_pause")
 
     def __init__(self, params: SglangParams, timer: PassTimer) -> None:
-        super().__init__(SglangScheduler(params, timer), timer)
+        super().__init__(SglangScheduler(params, timer))
         self._pause = _Pause([self._rank], params.prefill_decode_interval)
         self._pass_count = 0
 
@@ -137,7 +137,7 @@ class SglangGroup(PassGroup[SglangScheduler]):
     __slots__ = ("_logs", "_pass_count", "_pause")
 
     def __init__(self, params: SglangParams, timer: PassTimer, dp_size: int) -> None:
-        super().__init__([SglangScheduler(params, timer) for _ in range(dp_size)], timer)
+        super().__init__([SglangScheduler(params, timer) for _ in range(dp_size)])
         self._pause = _Pause(self.ranks, params.prefill_decode_interval)
         self._logs = [GapLog(timer) for _ in range(dp_size)]  # ranks do not decode in the same passes
         self._pass_count = 0

@@ -41,11 +41,17 @@ class _RunningLoop:
         index = 0
         while index < len(self.running) and self.rank.budget > 0:
             sequence = self.running[index]
+            if self.rank.deferring and sequence is self.rank.partial and not self._has_prompt(sequence):
+                index += 1
+                continue
             # A preemption in front shifts the list but not the index: the next sequence is passed over.
             index += self._continue(sequence) if sequence is self.rank.partial else self._decode(sequence)
         rank = self.rank
         self._publish()
         rank.held_back = [sequence for sequence in rank.decoders.members if sequence not in self.scheduled]
+
+    def _has_prompt(self, sequence: Sequence) -> bool:
+        return sequence.computed >= sequence.input_tokens
 
     def _publish(self) -> None:
         rank = self.rank

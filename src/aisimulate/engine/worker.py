@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.fused import make_rank
 from aisimulate.engine.gap_log import Absences
 from aisimulate.engine.middle_chunks import compute_middle_chunks
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
-    from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.gap_log import GapLog
-    from aisimulate.engine.params import RankParams
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
-
-    NewRank: TypeAlias = Callable[[RankParams, PassTimer], RankScheduler]
 
 
 class RankWorker(RunWorker[RankScheduler]):
     """A worker of one rank."""
 
     __slots__ = ()
-
-    def __init__(self, params: RankParams, timer: PassTimer, new_rank: NewRank = make_rank) -> None:
-        super().__init__(new_rank(params, timer), timer)
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first of them at `now_ns`; return when they end.

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
-    from aisimulate.engine.worker import NewRank
     from aisimulate.replay.disagg_fleet import Destination, Source
     from aisimulate.replay.fleet import Worker
 
@@ -101,13 +100,11 @@ def _pool(execution: Execution, stage: str) -> _Pool:
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
     )
     timer = OneSidedTimer(both, prefills=stage == "prefill")
-    new_rank: NewRank = PrefillRank if stage == "prefill" else DecodeRank
+    new_rank = PrefillRank if stage == "prefill" else DecodeRank
     workers: list[RankWorker | GroupWorker] = []
     for _ in range(getattr(spec.topology, stage).initial_workers):
-        if role.dp_size == 1:
-            workers.append(RankWorker(params, timer, new_rank))
-        else:
-            workers.append(GroupWorker(params, timer, role.dp_size, new_rank))
+        ranks = [new_rank(params, timer) for _ in range(role.dp_size)]
+        workers.append(RankWorker(ranks[0]) if role.dp_size == 1 else GroupWorker([*ranks]))
     is_estimated = aic is not None and not explicit
     return _Pool(role, rank, workers, provenance_of(rank, timing, capacity_is_estimated=is_estimated), notes)
 

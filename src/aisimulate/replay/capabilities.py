@@ -43,11 +43,13 @@ class Capabilities:
 
 
 CURRENT = Capabilities(
-    backends=frozenset({"sglang", "vllm"}),
+    backends=frozenset({"sglang", "trtllm", "vllm"}),
     topologies=frozenset({"aggregated", "disaggregated"}),
     placements=frozenset({"round_robin"}),
     scalings=frozenset({"none"}),
     trace_formats=frozenset(TRACE_FORMATS),
+    speculation=True,
+    prefill_intervals=True,
     decode_intervals=True,
 )
 """What this version simulates."""
@@ -66,11 +68,21 @@ def require_supported(
     _require_scaling(spec, capabilities.scalings)
     for path, rank in _ranks(spec):
         _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
-        if spec.topology.kind == "disaggregated":
-            _require(f"{path}.backend", "backend", rank.backend, _DISAGGREGATED_BACKENDS)
         _require_rank_features(path, rank, capabilities)
+        if spec.topology.kind == "disaggregated":
+            _require_stage(path, rank)
     if traffic is not None and traffic.source_type == "trace":
         _require("traffic.trace_format", "trace format", traffic.format, capabilities.trace_formats)
+
+
+def _require_stage(path: str, rank: RankConfig) -> None:
+    """Refuse what only aggregated workers do so far."""
+    _require(f"{path}.backend", "disaggregated backend", rank.backend, _DISAGGREGATED_BACKENDS)
+    for name, off in (("aic_nextn", None), ("prefill_schedule_interval", 1)):
+        value = getattr(rank, name)
+        if value != off:
+            problem = f"{show(value)} is not supported yet in a disaggregated topology"
+            raise UnsupportedError(f"{path}.{name}: {problem} (supported: {show(off)})")
 
 
 def _require(path: str, what: str, choice: str, supported: frozenset[str]) -> None:

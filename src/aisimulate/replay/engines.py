@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.cadence import CadenceGroup
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.params import RankParams, SglangParams
+from aisimulate.engine.ranks import make_rank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
@@ -23,9 +25,17 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
     if rank.backend == "sglang":
         return _sglang_workers(rank, timer, dp_size, replicas)
     params = rank_params(rank)
-    if dp_size == 1:
-        return [RankWorker(params, timer) for _ in range(replicas)]
-    return [GroupWorker(params, timer, dp_size) for _ in range(replicas)]
+    workers: list[Worker] = []
+    has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
+    for first in range(0, replicas * dp_size, dp_size):
+        ranks = [make_rank(params, timer, number, has_cadence) for number in range(first, first + dp_size)]
+        if has_cadence:
+            workers.append(CadenceGroup(ranks, params.prefill_schedule_interval))
+        elif dp_size > 1 or params.nextn:
+            workers.append(GroupWorker(ranks))
+        else:
+            workers.append(RankWorker(ranks[0]))
+    return workers
 
 
 def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
@@ -36,8 +46,9 @@ def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: 
 
 
 def rank_params(rank: RankConfig) -> RankParams:
-    """Take from the configuration what the scheduler of a vLLM rank needs."""
+    """Take from the configuration what the scheduler of a vLLM or TensorRT-LLM rank needs."""
     return RankParams(
+        backend=rank.backend,
         num_gpu_blocks=rank.num_gpu_blocks,
         block_size=rank.block_size,
         max_num_seqs=rank.max_num_seqs,
@@ -47,6 +58,10 @@ def rank_params(rank: RankConfig) -> RankParams:
         enable_chunked_prefill=rank.enable_chunked_prefill,
         preemption_mode=rank.preemption_mode,
         fused=rank.timing_mode == "fused",
+        prefill_schedule_interval=rank.prefill_schedule_interval,
+        nextn=rank.aic_nextn or 0,
+        accept_rates=rank.accept_rates,
+        acceptance_seed=rank.aic_mtp_seed,
     )
 
 

@@ -16,16 +16,9 @@ _KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
 def launch_lines(config: Mapping[str, Any]) -> list[str]:
-    """Give one command per role of a deployment, with its number of replicas.
-
-    None for TensorRT-LLM, and none for SGLang with separate prefill and decode workers.
-    """
-    backend = config.get("backend")
-    if backend == "vllm":
-        command = _vllm
-    elif backend == "sglang" and roles(config) == ("agg",):
-        command = _sglang
-    else:
+    """Give one command per role of a deployment, with its replicas; none for disaggregated SGLang."""
+    command = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}.get(str(config.get("backend")))
+    if command is None or (command is _sglang and roles(config) != ("agg",)):
         return []
     return [f"{_replicas(config, role)}{' '.join(command(config, role))}" for role in roles(config)]
 
@@ -51,13 +44,55 @@ def _vllm(config: Mapping[str, Any], role: str) -> list[str]:
     if role in _KV_ROLES:
         connector = {"kv_connector": "NixlConnector", "kv_role": _KV_ROLES[role]}
         arguments.append(f"--kv-transfer-config '{json.dumps(connector)}'")
+    if config.get("aic_nextn"):
+        drafts = {"method": "mtp", "num_speculative_tokens": config["aic_nextn"]}
+        arguments.append(f"--speculative-config '{json.dumps(drafts)}'")
     return arguments
 
 
-def _vllm_shape(config: Mapping[str, Any], role: str) -> list[str]:
+def _shape(config: Mapping[str, Any], role: str) -> tuple[int, int | None, int, int]:
     tp, pp, dp, expert_ranks = (
         shape_field(config, role, name) for name in ("tp", "pp", "attention_dp", "moe_ep")
     )
+    return tp, pp, dp, expert_ranks
+
+
+def _trtllm(config: Mapping[str, Any], role: str) -> list[str]:
+    tp, pp, dp, expert_ranks = _shape(config, role)
+    arguments = [
+        "trtllm-serve",
+        str(config["model_name"]),
+        f"--tp_size {tp * dp}",  # with attention DP the ranks are those of the tensor-parallel group
+        f"--max_num_tokens {config[f'{role}_max_num_batched_tokens']}",
+        f"--max_batch_size {config[f'{role}_max_num_seqs']}",
+        f"--kv_cache_free_gpu_memory_fraction {config[f'{role}_gpu_memory_utilization']:g}",
+    ]
+    if pp and pp > 1:
+        arguments.append(f"--pp_size {pp}")
+    if expert_ranks > 1:
+        arguments.append(f"--ep_size {expert_ranks}")
+    if config.get("context_length") is not None:
+        arguments.append(f"--max_seq_len {config['context_length']}")
+    options = "".join(f"\n#   {line}" for line in _trtllm_file(config, role, dp > 1))
+    return [*arguments, f"--extra_llm_api_options trtllm.yaml\n# trtllm.yaml:{options}"]
+
+
+def _trtllm_file(config: Mapping[str, Any], role: str, attention_dp: bool) -> list[str]:
+    """Give what has no option of its own, as lines of the engine's YAML file."""
+    caching = "true" if config[f"{role}_enable_prefix_caching"] else "false"
+    block_tokens = config[f"{role}_block_size"]
+    lines = [
+        f"enable_attention_dp: {'true' if attention_dp else 'false'}",
+        f"kv_cache_config: {{enable_block_reuse: {caching}, tokens_per_block: {block_tokens}}}",
+        "scheduler_config: {capacity_scheduler_policy: GUARANTEED_NO_EVICT}",
+    ]
+    if drafted := config.get("aic_nextn"):
+        lines.append(f"speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {drafted}}}")
+    return lines
+
+
+def _vllm_shape(config: Mapping[str, Any], role: str) -> list[str]:
+    tp, pp, dp, expert_ranks = _shape(config, role)
     arguments = [f"--tensor-parallel-size {tp}"]
     if pp and pp > 1:
         arguments.append(f"--pipeline-parallel-size {pp}")

@@ -57,6 +57,10 @@ class FixedTimer:
         """List the duration of each pass of a run."""
         return [self._decode_ns] * passes
 
+    def forwards_ns(self, batch: int, contexts: list[int]) -> list[int]:
+        """List the durations of forwards of one batch."""
+        return [self._decode_ns] * len(contexts)
+
     def decodes_ns(self, batches: Int64s, contexts: Int64s) -> Int64s:
         """Durations of many decode forwards."""
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay

@@ -19,6 +19,7 @@ class OneSidedTimer:
         "decode_ns",
         "decodes_ns",
         "durations_ns",
+        "forwards_ns",
         "fused_ns",
         "passes_until",
         "prefill_ns",
@@ -36,6 +37,7 @@ class OneSidedTimer:
         self.run_floor_ns = timer.run_floor_ns
         self.passes_until = timer.passes_until
         self.durations_ns = timer.durations_ns
+        self.forwards_ns = timer.forwards_ns
         self.decodes_ns = timer.decodes_ns
         self.tally_ns = timer.tally_ns
 

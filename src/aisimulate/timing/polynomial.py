@@ -180,6 +180,15 @@ class PolynomialTimer:
         durations = list(map(int, self._passes(context_tokens, batch, rising)))
         return durations + [self._full_ns] * (passes - rising)
 
+    def forwards_ns(self, batch: int, contexts: list[int]) -> list[int]:
+        """List the durations of forwards whose contexts never decrease."""
+        table, longest = self._table, contexts[-1]
+        if len(table) <= longest < self._total_tokens:
+            self._grow(longest + 1)
+        if longest < len(table):
+            return list(map(int, map(table.__getitem__, contexts)))
+        return [self.decode_ns(batch, context) for context in contexts]
+
     def decodes_ns(self, batches: Int64s, contexts: Int64s) -> Int64s:
         """Durations of many decode forwards."""
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay

@@ -215,6 +215,10 @@ class AicTimer:
             durations += [first_ns + slope * i for i in range(count)]
         return durations
 
+    def forwards_ns(self, batch: int, contexts: list[int]) -> list[int]:
+        """List the durations of forwards of one batch."""
+        return [self.decode_ns(batch, context) for context in contexts]
+
     def decodes_ns(self, batches: Int64s, contexts: Int64s) -> Int64s:
         """Durations of many decode forwards, one after the other."""
         import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay

@@ -1,0 +1,43 @@
+"""The kinds of ranks, and which one the settings ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.cadence import CadenceScheduler
+from aisimulate.engine.fused import FusedScheduler
+from aisimulate.engine.no_evict import NoEvictScheduler
+from aisimulate.engine.scheduler import RankScheduler
+from aisimulate.engine.speculation import Acceptance
+from aisimulate.engine.speculative import SpeculativeScheduler
+
+if TYPE_CHECKING:
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.params import RankParams
+
+
+class FusedNoEvictScheduler(FusedScheduler, NoEvictScheduler):
+    """TensorRT-LLM whose mixed passes are one forward."""
+
+    __slots__ = ()
+
+
+class FusedCadenceScheduler(FusedScheduler, CadenceScheduler):
+    """vLLM in a group with a cadence, whose mixed passes are one forward."""
+
+    __slots__ = ()
+
+
+def make_rank(params: RankParams, timer: PassTimer, number: int, has_cadence: bool) -> RankScheduler:
+    """Make the scheduler of a rank; what is peculiar to its passes is settled here, once.
+
+    `number` counts the ranks of all workers. `has_cadence`: its group schedules prefills in intervals.
+    """
+    if params.nextn:
+        seed = params.acceptance_seed + number
+        return SpeculativeScheduler(params, timer, Acceptance(params.nextn, params.accept_rates, seed))
+    if has_cadence:
+        return (FusedCadenceScheduler if params.fused else CadenceScheduler)(params, timer)
+    if params.backend == "trtllm":
+        return (FusedNoEvictScheduler if params.fused else NoEvictScheduler)(params, timer)
+    return (FusedScheduler if params.fused else RankScheduler)(params, timer)
