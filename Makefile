@@ -15,8 +15,6 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 
 VENV := .venv
 BIN := $(VENV)/bin
-FUZZ := tools/parity/fuzz_pair.py
-PARITY_RUNS ?= 5000
 DEMO := examples/aisimulate/spica/configs/quickstart.yaml
 CODE := src tests tools
 
@@ -44,13 +42,7 @@ bench: $(VENV)/runtime.stamp
 
 parity: $(VENV)/runtime.stamp
 	@test -n "$(PEER)" || { echo "usage: make parity PEER=path/to/python (see tools/parity/README.md)"; exit 2; }
-	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && seed=$${SEED:-$$(date +%s)} && \
-	for topology in aggregated disaggregated; do \
-	echo "$(PARITY_RUNS) random $$topology replays from seed $$seed" && \
-	$(BIN)/python $(FUZZ) gen vllm $(PARITY_RUNS) $$seed $$folder/instances --topology $$topology && \
-	$(BIN)/python $(FUZZ) run $$folder/instances $$folder/ours && \
-	$(PEER) $(FUZZ) run $$folder/instances $$folder/theirs && \
-	$(BIN)/python $(FUZZ) diff $$folder/ours $$folder/theirs || exit 1; done
+	@$(BIN)/python -m tools.parity.suite --peer $(PEER) $(if $(PEER_AIC),--peer-standalone $(PEER_AIC)) $(PARITY_ARGS)
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

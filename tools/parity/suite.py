@@ -1,0 +1,81 @@
+"""All kinds of random replays against the reference, one line of counts each.
+
+    python -m tools.parity.suite --peer PYTHON [--peer-standalone PYTHON] [--share 0.1] [--seed N]
+
+`--peer` has ai-dynamo-runtime, `--peer-standalone` the stand-alone `aisimulate` wheel, which alone runs pairs
+of pools from a payload. Kinds whose interpreter is not given are named as not run. 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+FUZZ = Path(__file__).with_name("fuzz_pair.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`number` random replays of a kind. `limit_s`: the reference never returns from some of them."""
+
+    kind: str
+    number: int
+    topology: str = "aggregated"
+    limit_s: float = 10.0
+
+
+PARTS = (
+    Part("vllm", 10_000),
+    Part("trtllm", 5_000),
+    Part("sglang", 3_000, limit_s=1.0),
+    Part("vllm", 2_000, "disaggregated"),
+    Part("vllm-dp", 1_000),
+    Part("trtllm-dp", 500),
+    Part("vllm-mtp", 500),
+    Part("trtllm-mtp", 500),
+)
+
+
+def run_part(part: Part, peer: str, share: float, seed: int, folder: Path) -> int:
+    """Run one part through both interpreters and print its counts; 1 if anything differs."""
+    instances, ours, theirs = folder / "instances", folder / "ours", folder / "theirs"
+    number = max(1, round(part.number * share))
+    _fuzz(sys.executable, "gen", part.kind, number, seed, instances, "--topology", part.topology)
+    _fuzz(sys.executable, "run", instances, ours)
+    _fuzz(peer, "run", instances, theirs, "--limit", part.limit_s)
+    print(f"{part.kind} {part.topology}: ", end="", flush=True)
+    return subprocess.run([sys.executable, str(FUZZ), "diff", str(ours), str(theirs)], check=False).returncode
+
+
+def _fuzz(python: str, *arguments: object) -> None:
+    subprocess.run([python, str(FUZZ), *map(str, arguments)], check=True, stderr=subprocess.DEVNULL)
+
+
+def main() -> int:
+    """Run every part for which there is a reference."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--peer", required=True)
+    parser.add_argument("--peer-standalone")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the replays of each kind")
+    parser.add_argument("--seed", type=int, default=None, help="first seed, else the time")
+    args = parser.parse_args()
+    seed = int(time.time()) if args.seed is None else args.seed
+    print(f"seeds from {seed}")
+    differs = 0
+    for part in PARTS:
+        peer = args.peer if part.topology == "aggregated" else args.peer_standalone
+        if peer is None:
+            print(f"{part.kind} {part.topology}: not run, no stand-alone peer given")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            differs |= run_part(part, peer, args.share, seed, Path(folder))
+    return differs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
