@@ -12,7 +12,7 @@ from aisimulate.core.traffic import Session, Turn
 from aisimulate.replay.execute import execute
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row
-from aisimulate.workload.mooncake import _Reader, looks_plain, read_mooncake
+from aisimulate.workload.mooncake import _Reader, plain_rows, read_mooncake
 from aisimulate.workload.repeated_keys import repeated_key
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -368,7 +368,8 @@ def test_the_short_cut_for_plain_rows_accepts_nothing_that_the_checks_refuse(can
     fast, checked = _Reader(Path("t"), 4), _Reader(Path("t"), 4)
     names = ("timestamp", "input_length", "output_length", "hash_ids")
     line = json.dumps({name: candidate[name] for name in names}).encode()
-    taken = looks_plain(line) and fast.add_plain(1, line)
+    (row,) = plain_rows([line])
+    taken = row is not None and fast.add_plain(1, row)
     try:
         checked.add(1, Row(Path("t"), 1, candidate))
     except InputError:
@@ -378,3 +379,26 @@ def test_the_short_cut_for_plain_rows_accepts_nothing_that_the_checks_refuse(can
         assert taken or any(type(number) is not int or number < 0 for number in numbers)
         if taken:
             assert fast.finish() == checked.finish()
+
+
+PLAIN = b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4]}\n'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            b'{"timestamp": 1\n',
+            b'"input_length": 2, "output_length": 3, "hash_ids": [4]}\n',
+            PLAIN[:-1] + b"," + PLAIN,
+        ],
+        [PLAIN[:-1] + b"," + PLAIN, b"[]\n"],
+        [PLAIN, b" 7\n"],
+        [PLAIN, b'{"timestamp": 1 2, "input_length": 2, "output_length": 3, "hash_ids": [4]}\n'],
+        [PLAIN, b" " + PLAIN],
+    ],
+    ids=["cut in two", "two in a line", "no object", "not JSON", "indented"],
+)
+def test_lines_are_plain_one_by_one(lines):
+    """Looking at many lines together finds what looking at each of them finds."""
+    assert plain_rows(lines) == [plain_rows([line])[0] for line in lines]

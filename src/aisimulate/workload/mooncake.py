@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -45,6 +46,8 @@ _ROUTING = ("priority", "strict_priority", "policy_class")
 # What is left of a line of the four usual fields, in their usual order, without its numbers.
 _PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}'
 _NUMBERS = b"0123456789 ,:[]\r\n"
+_BRACE = ord("{")
+_BATCH_LINES = 256
 
 
 def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
@@ -54,18 +57,34 @@ def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
     `request_<line>`; an unknown field is noted. Raises InputError naming file, line, field, value and rule.
     """
     reader = _Reader(path, block_tokens)
-    for number, line in text_lines(path):
-        if not (looks_plain(line) and reader.add_plain(number, line)):
-            try:
-                reader.add(number, Row(path, number, parse_line(path, number, line)))
-            except InputError as error:
-                wrong_row(error)
+    lines = text_lines(path)
+    while batch := list(islice(lines, _BATCH_LINES)):
+        rows = plain_rows([line for _, line in batch])
+        for (number, line), row in zip(batch, rows, strict=True):
+            if row is None or not reader.add_plain(number, row):
+                try:
+                    reader.add(number, Row(path, number, parse_line(path, number, line)))
+                except InputError as error:
+                    wrong_row(error)
     return reader.finish()
 
 
-def looks_plain(line: bytes) -> bool:
-    """Whether a line is the four usual fields in their usual order, with whole numbers of 0 or more."""
-    return line.translate(None, _NUMBERS) == _PLAIN_SHAPE
+def plain_rows(lines: list[bytes]) -> list[dict[str, Any] | None]:
+    """Parse lines of the four usual fields in their usual order, with whole numbers of 0 or more.
+
+    Nearly all lines of nearly all traces are such, so they are looked at together: every one begins an
+    object, and their shapes follow one another. Where that is not so, each line is looked at by itself, and
+    those that are not plain give None.
+    """
+    text = b",".join(lines)
+    begun = [line[0] for line in lines].count(_BRACE)
+    if begun == len(lines) and text.translate(None, _NUMBERS) == _PLAIN_SHAPE * begun:
+        try:
+            rows: list[dict[str, Any] | None] = orjson.loads(b"[%b]" % text)
+            return rows
+        except orjson.JSONDecodeError:
+            pass
+    return [plain_rows([line])[0] for line in lines] if len(lines) > 1 else [None]
 
 
 @dataclass(slots=True)
@@ -89,14 +108,12 @@ class _Reader:
         self._since_1970 = 0  # rows whose time counts from there, among `_timed` and the plain ones
         self._timed = self._checked = 0  # rows that `add` took, with a time and in all
 
-    def add_plain(self, number: int, line: bytes) -> bool:
-        """Take a line of the plain shape whose fields are correct; anything else is left to `add`.
+    def add_plain(self, number: int, row: dict[str, Any]) -> bool:
+        """Take a row of the plain shape whose fields are correct; anything else is left to `add`.
 
-        Nearly all lines of nearly all traces are plain: such a line holds no number but whole ones of 0 or
-        more, so few checks remain.
+        It holds no number but whole ones of 0 or more, so few checks remain.
         """
         try:
-            row = orjson.loads(line)
             timestamp, length, output, ids = row.values()
             blocks = packed(ids)
         except (ValueError, TypeError):  # a whole number too large for JSON's reader became a float
