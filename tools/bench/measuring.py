@@ -50,6 +50,11 @@ def compare(benchmark: Benchmark, sides: list[Side], traces: Path | None, runs: 
     return [_summary(collected) for collected in results]
 
 
+def run_once(side: Side, scenario: dict[str, Any], traces: Path) -> dict[str, Any]:
+    """Replay a scenario once in a fresh process; give what `tools/bench/child.py` prints."""
+    return _run(side, json.dumps({"scenario": scenario, "traces": str(traces)}), 1)
+
+
 def _run(side: Side, request: str, repeat: int) -> dict[str, Any]:
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "DYN_LOG": "error"}
     command = [side.python, "-m", "tools.bench.child", side.kind, str(repeat)]
