@@ -94,6 +94,12 @@ def test_launch_arguments_of_sglang():
     ]
 
 
+def test_launch_arguments_of_host_memory():
+    offload = {"num_g2_blocks": 1024, "kv_bytes_per_token": 65_536, "tp": 2}
+    [command] = launch_lines(AGG | offload)
+    assert "--kv-offloading-backend native --kv-offloading-size 8" in command
+
+
 def test_launch_arguments_of_both_roles():
     rest: dict[str, Any] = {"prefill_enable_prefix_caching": True, "decode_enable_prefix_caching": False}
     for role in ("prefill", "decode"):

@@ -53,6 +53,25 @@ LONG = changed(
     CROWD,
     {"spec.requests": [_request(0), _request(1, input_tokens=100, input_token_ids=None)]},
 )
+# Two prompts by turns on a GPU that holds one of them; the host gives back the other, 1 ms for each block.
+_HOST = {"num_host_blocks": 64, "d2h_bandwidth_gbps": 1.0, "h2d_bandwidth_gbps": 1.0}
+RETURNING = changed(
+    CROWD,
+    {
+        "spec.engine.rank.num_gpu_blocks": 8,
+        "spec.engine.rank.kv_cache_bytes_per_token": 250_000,
+        "spec.engine.rank.native_host_offload": _HOST,
+        "spec.requests": [
+            _request(
+                number,
+                arrival_time_ms=40.0 * number,
+                input_token_ids=list(range(100 * (number % 2), 100 * (number % 2) + 24)),
+                output_tokens=2,
+            )
+            for number in range(4)
+        ],
+    },
+)
 # Lengths only, on two attention-DP ranks.
 RANKS = changed(
     CROWD,

@@ -11,7 +11,7 @@ TIER = {
     f"{RANK_PATH}.native_host_offload": {"num_host_blocks": 8},
 }
 STATE = {f"{RANK_PATH}.kv_cache_bytes_per_token": 64}
-OFFLOAD = f"{RANK_PATH}.native_host_offload: a value is not supported yet"
+OFFLOAD = f"{RANK_PATH}.native_host_offload"
 
 
 def rank(base, metric, **fields) -> Acts:

@@ -23,6 +23,8 @@ from .field_payloads import (
     PAIR,
     POLYNOMIAL,
     RANK,
+    RANKS,
+    RETURNING,
     SGLANG,
     SPREAD,
     SQUEEZE,
@@ -162,15 +164,40 @@ TABLE.add(
             kv_transfer_timing_mode="destination_missing",
         ),
     ),
-    kv_cache_bytes_per_token=idle_rank(
-        Why.TIERS,
-        "kv_cache_bytes_per_token: no effect without a host tier or state cache",
-        kv_cache_bytes_per_token=64,
+    kv_cache_bytes_per_token=(
+        rank(RETURNING, "mean_ttft_ms", kv_cache_bytes_per_token=500_000),
+        idle_rank(
+            Why.TIED,
+            "kv_cache_bytes_per_token: no effect without a host tier or state cache",
+            kv_cache_bytes_per_token=64,
+        ),
     ),
-    native_host_offload=Refused(CROWD, TIER, OFFLOAD, Why.TIERS),
+    native_host_offload=(
+        rank(RETURNING, "mean_ttft_ms", native_host_offload={"num_host_blocks": 64}),
+        Refused(
+            RANKS,
+            TIER,
+            f"{OFFLOAD}: a value is not supported yet with dp_size 2",
+            Why.TIERS,
+        ),
+        Refused(
+            PAIR,
+            {
+                f"{ENGINE}.prefill.rank.{name.removeprefix(RANK_PATH)[1:]}": value
+                for name, value in TIER.items()
+            },
+            "native_host_offload: a value is not supported yet with topology 'disaggregated'",
+            Why.TIERS,
+        ),
+    ),
     g3_offload=(
         no_rank(Why.TIERS, "g3_offload: needs native_host_offload", g3_offload={}),
-        Refused(CROWD, TIER | {f"{RANK_PATH}.g3_offload": {}}, OFFLOAD, Why.TIERS),
+        Refused(
+            CROWD,
+            TIER | {f"{RANK_PATH}.g3_offload": {}},
+            f"{RANK_PATH}.g3_offload: a value is not supported yet",
+            Why.TIERS,
+        ),
     ),
     state_cache=Refused(
         CROWD,
@@ -209,10 +236,9 @@ TABLE.add(
 TABLE.add(TrtllmConfig, capacity_scheduler_policy=TABLE.rows[RankConfig]["trtllm"])
 TABLE.add(
     HostOffload,
-    **{
-        name: Refused(CROWD, TIER | {f"{RANK_PATH}.native_host_offload.{name}": 4}, OFFLOAD, Why.TIERS)
-        for name in ("num_host_blocks", "d2h_bandwidth_gbps", "h2d_bandwidth_gbps")
-    },
+    num_host_blocks=Acts(RETURNING, {f"{OFFLOAD}.num_host_blocks": 7}, "prefix_cache_reused_ratio"),
+    d2h_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.d2h_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
+    h2d_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.h2d_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
 )
 TABLE.add(StateCache, bytes_per_request=TABLE.rows[RankConfig]["state_cache"])
 

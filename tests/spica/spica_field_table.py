@@ -9,6 +9,7 @@ from spica_walk import (
     FEW,
     FRONT,
     GOODPUT,
+    HOSTED,
     ONE_BY_ONE,
     PAIR,
     PAIR_CROWD,
@@ -117,17 +118,35 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),
     "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),
     "num_g2_blocks": (
+        space(HOSTED, num_g2_blocks=300),
         Refused(
-            PINNED,
+            PAIR,
             {"search_space.num_g2_blocks": 10, "search_space.kv_bytes_per_token": 64},
-            "search_space.num_g2_blocks 10: KV offload to host memory cannot be simulated yet; set 0",
+            "search_space.deployment_mode: none of disagg can be simulated yet",
             Why.TIERS,
         ),
     ),
-    "kv_bytes_per_token": (idle(Why.TIERS, NO_TIER, kv_bytes_per_token=64),),
-    "bandwidth_g1_to_g2_gbps": (idle(Why.TIERS, NO_TIER, bandwidth_g1_to_g2_gbps=32.0),),
-    "bandwidth_g2_to_g1_gbps": (idle(Why.TIERS, NO_TIER, bandwidth_g2_to_g1_gbps=32.0),),
-    "offload_batch_size": (idle(Why.TIERS, NO_TIER, offload_batch_size=8),),
+    "kv_bytes_per_token": (
+        space(HOSTED, kv_bytes_per_token=1_310_720),
+        idle(Why.TIERS, NO_TIER, kv_bytes_per_token=64),
+    ),
+    "bandwidth_g1_to_g2_gbps": (
+        space(HOSTED, bandwidth_g1_to_g2_gbps=0.5),
+        idle(Why.TIERS, NO_TIER, bandwidth_g1_to_g2_gbps=32.0),
+    ),
+    "bandwidth_g2_to_g1_gbps": (
+        space(HOSTED, bandwidth_g2_to_g1_gbps=2.0),
+        idle(Why.TIERS, NO_TIER, bandwidth_g2_to_g1_gbps=32.0),
+    ),
+    "offload_batch_size": (
+        Inert(
+            HOSTED,
+            {"search_space.offload_batch_size": 8},
+            "offload_batch_size: no effect on host memory, where a pass stores all its blocks at once",
+            Why.ONE_VALUE,
+        ),
+        idle(Why.TIERS, NO_TIER, offload_batch_size=8),
+    ),
     "active_decode_blocks_threshold": (idle(Why.ROUTER, NO_ROUTER, active_decode_blocks_threshold=0.5),),
     "active_prefill_tokens_threshold": (idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold=9),),
     "active_prefill_tokens_threshold_frac": (

@@ -206,6 +206,26 @@ ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
+# Prompts of four groups, one at a time, on a GPU that remembers two of them.
+HOSTED = changed(
+    PINNED,
+    {
+        "search_space.agg_gpu_memory_utilization": 0.2,
+        "search_space.context_length": 32_768,
+        "search_space.num_g2_blocks": 4000,
+        "search_space.kv_bytes_per_token": 131_072,
+        "search_space.bandwidth_g1_to_g2_gbps": 20.0,
+        "search_space.bandwidth_g2_to_g1_gbps": 20.0,
+        "workload": {
+            "isl": 30_000,
+            "osl": 2,
+            "concurrency": 1,
+            "num_request_ratio": 16,
+            "shared_prefix_ratio": 0.5,
+            "num_prefix_groups": 4,
+        },
+    },
+)
 SESSIONS = changed(FEW, {"workload.turns_per_session": 2})
 SHARED = changed(FEW, {"workload.shared_prefix_ratio": 0.5, "workload.num_prefix_groups": 2})
 TRACE = changed(PINNED, {"workload": {"trace_path": TRACE_PATH}})

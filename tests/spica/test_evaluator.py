@@ -169,9 +169,18 @@ def test_both_roles_of_a_disaggregated_plan_are_mapped(monkeypatch):
 
 
 def test_an_engine_argument_without_counterpart_is_refused(plan):
-    plan.agg_engine_args["num_g2_blocks"] = 5
-    with pytest.raises(UnsupportedError, match="num_g2_blocks"):
+    plan.agg_engine_args["num_g9_blocks"] = 5
+    with pytest.raises(UnsupportedError, match="num_g9_blocks"):
         replay_spec(plan, None)
+
+
+def test_host_memory_becomes_a_tier_of_the_rank(plan):
+    plan.agg_engine_args.update(
+        num_g2_blocks=5, kv_bytes_per_token=131_072, bandwidth_g2_to_g1_gbps=20.0, offload_batch_size=8
+    )
+    rank = replay_spec(plan, None)["engine"]["rank"]
+    assert rank["native_host_offload"] == {"num_host_blocks": 5, "h2d_bandwidth_gbps": 20.0}
+    assert rank["kv_cache_bytes_per_token"] == 131_072
 
 
 def run(monkeypatch, plan, report, goal=None):

@@ -185,9 +185,15 @@ def test_details_stay_without_a_scaling_policy():
 
 
 def test_full_capabilities_drop_nothing():
-    space = {"num_g2_blocks": 4, "kv_bytes_per_token": 1, "aic_nextn": 2, "backend": ["vllm", "sglang"]}
-    config = make_config(space)
+    config = make_config({"aic_nextn": 2, "backend": ["vllm", "sglang"]})
     assert apply_capabilities(config, FULL) == (config, [])
+
+
+def test_host_memory_needs_aggregated_vllm():
+    offload = {"num_g2_blocks": 4, "kv_bytes_per_token": 1}
+    config, notes = apply_capabilities(make_config({**offload, "backend": ["vllm", "sglang"]}), FULL)
+    assert (config.search_space.deployment_mode, config.search_space.backend) == (["agg"], ["vllm"])
+    assert [note.split(":")[0] for note in notes] == ["deployment_mode", "backend"]
 
 
 def test_what_cannot_be_simulated_is_dropped_with_a_note():

@@ -183,6 +183,7 @@ def _outcome(record: dict[str, Any]) -> tuple[Any, ...]:
         record["prefill_worker_idx"],
         record["decode_worker_idx"],
         admissions,
+        *(record.get(f"first_admission_{tier}_reused_input_tokens") for tier in ("g1", "host")),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp"})
+FEATURES = frozenset({"dp", "mtp", "g2", "tight"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 Instance = dict[str, Any]
@@ -17,6 +17,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     """Build the instance of a seed; `kind` is a backend and features of it.
 
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
+    `-g2`: host memory for all prompts, or with `-tight` so little that it must choose.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -29,13 +30,15 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
         rank |= _speculation(draw)
     if "dp" in features:
         rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if backend == "vllm" else 1
+    if "g2" in features:
+        rank |= _host_memory(draw, features)
     if disaggregated and draw.random() < 0.6:
         rank |= _transfer(draw)
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
     spec = {
         "version": 1,
         "topology": _topology(draw, disaggregated),
-        "engine": _engine(draw, rank, disaggregated, 1.0 if "dp" in features else 0.2),
+        "engine": _engine(draw, rank, disaggregated, _dp_share(features)),
         "record_per_request": True,
         "requests": [],
     }
@@ -43,7 +46,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     cap = draw.choice([None, None, None, 1, 2, 3, 8])
     if cap:
         traffic["replay_concurrency"] = cap
-    rows = _rows(draw, rank, trace_block, spacious="mtp" in features or bool(seed % 4))
+    most = 40 if "g2" in features else 14
+    rows = _rows(draw, rank, trace_block, most, spacious="mtp" in features or bool(seed % 4))
     return {"seed": seed, "rows": rows, "payload": {"spec": spec, "traffic": traffic}}
 
 
@@ -67,6 +71,25 @@ def _rank(draw: random.Random, backend: str) -> dict[str, Any]:
     if backend == "vllm" and draw.random() < 0.3:
         rank["preemption_mode"] = "fifo"
     return rank
+
+
+def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
+    return {
+        "enable_prefix_caching": True,
+        "kv_cache_bytes_per_token": 250_000,
+        "native_host_offload": {
+            "num_host_blocks": draw.choice([3, 6, 10, 20, 40]) if "tight" in features else 4096,
+            "d2h_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
+            "h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
+        },
+    }
+
+
+def _dp_share(features: list[str]) -> float:
+    """How many of the instances have attention DP."""
+    if "g2" in features:
+        return 0.0
+    return 1.0 if "dp" in features else 0.2
 
 
 def _timing(draw: random.Random) -> dict[str, Any]:
@@ -137,14 +160,14 @@ def _engine(
 
 
 def _rows(
-    draw: random.Random, rank: dict[str, Any], trace_block: int, spacious: bool
+    draw: random.Random, rank: dict[str, Any], trace_block: int, most: int, spacious: bool
 ) -> list[dict[str, Any]]:
     """Prompts of up to 60 tokens; `spacious` leaves room for the longest output where the pool can."""
     pool_tokens = rank["num_gpu_blocks"] * rank["block_size"]
     longest = pool_tokens - (21 if spacious and pool_tokens > 40 else 0)
     rows: list[dict[str, Any]] = []
     now, fresh = 0.0, 1000
-    for _ in range(draw.randint(1, 14)):
+    for _ in range(draw.randint(1, most)):
         length = draw.randint(1, max(2, min(longest, 60)))
         blocks = -(-length // trace_block)
         shared, family = draw.randint(0, blocks), 100 * draw.randint(0, 2)

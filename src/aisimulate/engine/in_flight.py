@@ -10,6 +10,8 @@ from bisect import bisect_right
 from typing import Protocol
 
 from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.offload_scheduler import Offloading
+from aisimulate.engine.offload_view import OffloadView
 from aisimulate.engine.rank_view import RankView
 from aisimulate.engine.speculative import SpeculativeScheduler
 from aisimulate.engine.worker import RankWorker
@@ -55,7 +57,8 @@ def _speculates(worker: GroupWorker) -> bool:
 class _OneRank:
     def __init__(self, worker: RankWorker) -> None:
         self._worker = worker
-        self.ranks = [RankView(worker.ranks[0], 0)]
+        rank = worker.ranks[0]
+        self.ranks = [OffloadView(rank, 0) if isinstance(rank, Offloading) else RankView(rank, 0)]
 
     @property
     def start_ns(self) -> int:

@@ -64,3 +64,13 @@ class SglangParams:
     def total_kv_tokens(self) -> int:
         """KV capacity of the rank in tokens."""
         return self.num_gpu_blocks * self.block_size
+
+
+@dataclass(slots=True, frozen=True)
+class OffloadParams:
+    """Host memory of one rank: its blocks, bytes of a block, decimal GB/s to it and back (0 = at once)."""
+
+    num_host_blocks: int
+    block_bytes: int
+    d2h_bandwidth_gbps: float = 32.0
+    h2d_bandwidth_gbps: float = 32.0

@@ -132,6 +132,11 @@ class RankView:
         """Blocks that hold nothing, by the rank's own counter."""
         return self._rank.pool.free
 
+    @property
+    def kept_blocks(self) -> int:
+        """Most blocks that are held for requests that do not run yet."""
+        return 0
+
     def audit(self) -> BlockAudit:
         """Count the blocks between two passes from what requests and cache hold, not by the counters."""
         rank = self._rank
@@ -146,7 +151,8 @@ class RankView:
         for sequence, computed in self._running():
             steps += 1
             node_end = 0 if sequence.node is None else sequence.node.start + sequence.node.len
-            held += -(-computed // rank.block_size) - node_end
+            # The last block of a restored prompt is there before it is computed once more.
+            held += max(0, -(-computed // rank.block_size) - node_end)
         return BlockAudit(held, cached, steps)
 
     def _running(self) -> Iterator[tuple[Sequence, int]]:

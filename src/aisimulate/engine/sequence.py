@@ -41,6 +41,7 @@ class Sequence:
         "forwards",
         "handoff",
         "held_blocks",
+        "host_reused_tokens",
         "input_tokens",
         "inserted",
         "joined",
@@ -76,6 +77,7 @@ class Sequence:
     )
 
     # Set by whoever owns the sequence before it is read.
+    host_reused_tokens: int  # of its first admission, from host memory; only set on ranks that have some
     worker: int
     rank: int
     computed: int  # tokens whose KV exists; only kept up to date until it decodes

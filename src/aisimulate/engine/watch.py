@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
+_NEVER_NS = 1 << 62
+
+
 class Worker(Protocol):
     """What a worker can do, as the event loop knows it."""
 
@@ -139,6 +142,11 @@ class WatchedWorker:
     def plans(self) -> int:
         """Passes or runs planned so far."""
         return self._inner.plans
+
+    @property
+    def wake_ns(self) -> int:
+        """When a worker that is neither busy nor done has to be started again."""
+        return getattr(self._inner, "wake_ns", _NEVER_NS)
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run ahead, unwatched. Nobody who watches does that."""

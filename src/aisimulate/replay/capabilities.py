@@ -51,6 +51,7 @@ CURRENT = Capabilities(
     speculation=True,
     prefill_intervals=True,
     decode_intervals=True,
+    tiers=frozenset({"native_host_offload"}),
 )
 """What this version simulates."""
 
@@ -66,6 +67,7 @@ def require_supported(
     _require("spec.topology.kind", "topology", spec.topology.kind, capabilities.topologies)
     _require_placement(spec, capabilities.placements)
     _require_scaling(spec, capabilities.scalings)
+    _require_lone_rank_for_host_memory(spec)
     for path, rank in _ranks(spec):
         _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
         _require_rank_features(path, rank, capabilities)
@@ -109,6 +111,20 @@ def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:
     _require(f"{path}.provider", "scaling", adapter.provider, supported)
     if adapter.provider == "none" and adapter.config not in (None, {}):
         raise InputError(f"{path}.config: {show(adapter.config)} has no effect without scaling")
+
+
+def _require_lone_rank_for_host_memory(spec: ReplaySpec) -> None:
+    for stage in spec.stages:
+        role = spec.engine.role(stage)
+        if role.rank.native_host_offload is None:
+            continue
+        path = f"{spec.engine.rank_path(stage)}.native_host_offload"
+        if spec.topology.kind != "aggregated":
+            raise UnsupportedError(
+                f"{path}: a value is not supported yet with topology {spec.topology.kind!r}"
+            )
+        if role.dp_size != 1:
+            raise UnsupportedError(f"{path}: a value is not supported yet with dp_size {role.dp_size}")
 
 
 def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:

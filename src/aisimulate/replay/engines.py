@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine.cadence import CadenceGroup
 from aisimulate.engine.group import GroupWorker
-from aisimulate.engine.params import RankParams, SglangParams
+from aisimulate.engine.offload_scheduler import make_offload_rank
+from aisimulate.engine.offload_worker import OffloadWorker
+from aisimulate.engine.params import OffloadParams, RankParams, SglangParams
 from aisimulate.engine.ranks import make_rank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
-    from aisimulate.config.rank import RankConfig
+    from aisimulate.config.rank import HostOffload, RankConfig
     from aisimulate.core.protocols import PassTimer
     from aisimulate.replay.fleet import Worker
 
@@ -25,6 +27,9 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
     if rank.backend == "sglang":
         return _sglang_workers(rank, timer, dp_size, replicas)
     params = rank_params(rank)
+    if rank.native_host_offload is not None:
+        offload = _offload_params(rank, rank.native_host_offload)
+        return [OffloadWorker(make_offload_rank(params, timer, offload)) for _ in range(replicas)]
     workers: list[Worker] = []
     has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
     for first in range(0, replicas * dp_size, dp_size):
@@ -62,6 +67,16 @@ def rank_params(rank: RankConfig) -> RankParams:
         nextn=rank.aic_nextn or 0,
         accept_rates=rank.accept_rates,
         acceptance_seed=rank.aic_mtp_seed,
+    )
+
+
+def _offload_params(rank: RankConfig, tier: HostOffload) -> OffloadParams:
+    assert rank.kv_cache_bytes_per_token is not None
+    return OffloadParams(
+        num_host_blocks=tier.num_host_blocks,
+        block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
+        d2h_bandwidth_gbps=tier.d2h_bandwidth_gbps,
+        h2d_bandwidth_gbps=tier.h2d_bandwidth_gbps,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
@@ -49,6 +49,13 @@ class Worker(Protocol):
     def close(self) -> GapLog: ...  # noqa: D102
 
 
+@runtime_checkable
+class Sleeper(Protocol):
+    """A worker that, though it is not busy, has to be started again at `wake_ns`."""
+
+    wake_ns: int
+
+
 class Fleet:
     """Serves all traffic on a fixed set of workers.
 
@@ -73,6 +80,8 @@ class Fleet:
         self._settled = settled
         self._tidy_above = NEVER if settled is None else _MOST_KEPT
         self._ends = [NEVER] * len(workers)  # end (or lower bound of it) of what is in flight
+        self._sleepers = [worker if isinstance(worker, Sleeper) else None for worker in workers]
+        self._may_sleep = any(self._sleepers)
         self.end_ns = 0
 
     def run(self) -> None:
@@ -126,7 +135,7 @@ class Fleet:
             if self._arrival_ns <= now_ns:
                 self._place_arrivals(now_ns, boundary_ns, idle)
             self._start_passes(idle, now_ns)
-            if self._arrival_ns > now_ns:
+            if self._arrival_ns > now_ns and not (self._may_sleep and min(self._ends) <= now_ns):
                 return
             # Passes that started in an earlier round of this instant run to a later boundary.
             boundary_ns = now_ns + 1
@@ -197,6 +206,15 @@ class Fleet:
                 self._ends[index] = worker.end_ns
                 if worker.end_ns == now_ns:
                     self._finish(index, now_ns)
+        if self._may_sleep:
+            self._set_alarms(candidates)
+
+    def _set_alarms(self, candidates: list[int]) -> None:
+        """Come back to workers that are neither busy nor done."""
+        for index in candidates:
+            sleeper = self._sleepers[index]
+            if sleeper is not None and not self._workers[index].busy:
+                self._ends[index] = min(sleeper.wake_ns, NEVER)
 
     def _stop_at(self, limit_ns: int) -> None:
         """Find the last pass boundary before the limit; passes in flight contribute nothing else."""

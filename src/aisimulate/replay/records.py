@@ -69,6 +69,17 @@ def reused_tokens(sequence: Sequence) -> int:
     return max((reused for _, reused in sequence.admissions), default=0)
 
 
+def _reuse_by_tier(sequence: Sequence) -> Record:
+    """Where the first admission found its prefix, on a rank that has more than its GPU to look in."""
+    host_tokens = getattr(sequence, "host_reused_tokens", None)
+    if host_tokens is None:
+        return {}
+    return {
+        "first_admission_g1_reused_input_tokens": sequence.admissions[0][1] - host_tokens,
+        "first_admission_host_reused_input_tokens": host_tokens,
+    }
+
+
 def mean_gap_ms(sequence: Sequence) -> float | None:
     """TPOT: mean time between the tokens of one request; None with fewer than two tokens."""
     if sequence.first_token_ns is None or sequence.last_token_ns is None or sequence.emitted_tokens < 2:
@@ -91,6 +102,7 @@ def _record(sequence: Sequence, dp_size: int) -> Record:
         "requested_output_length": sequence.output_tokens,
         "output_length": sequence.emitted_tokens,
         "reused_input_tokens": reused_tokens(sequence),
+        **_reuse_by_tier(sequence),
         "prefill_worker_idx": None,
         "decode_worker_idx": scheduler,
         **_NO_HANDOFF,

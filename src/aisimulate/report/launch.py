@@ -41,6 +41,8 @@ def _vllm(config: Mapping[str, Any], role: str) -> list[str]:
     arguments.append("--enable-prefix-caching" if caching else "--no-enable-prefix-caching")
     if config.get("context_length") is not None:
         arguments.append(f"--max-model-len {config['context_length']}")
+    if config.get("num_g2_blocks"):
+        arguments.append(f"--kv-offloading-backend native --kv-offloading-size {_host_gib(config, role):g}")
     if role in _KV_ROLES:
         connector = {"kv_connector": "NixlConnector", "kv_role": _KV_ROLES[role]}
         arguments.append(f"--kv-transfer-config '{json.dumps(connector)}'")
@@ -48,6 +50,13 @@ def _vllm(config: Mapping[str, Any], role: str) -> list[str]:
         drafts = {"method": "mtp", "num_speculative_tokens": config["aic_nextn"]}
         arguments.append(f"--speculative-config '{json.dumps(drafts)}'")
     return arguments
+
+
+def _host_gib(config: Mapping[str, Any], role: str) -> float:
+    """Host memory of an engine in GiB, all its tensor-parallel shards together."""
+    block_bytes: int = config[f"{role}_block_size"] * config["kv_bytes_per_token"]
+    shards: int = shape_field(config, role, "tp")
+    return round(int(config["num_g2_blocks"]) * block_bytes * shards / 2**30, 3)
 
 
 def _shape(config: Mapping[str, Any], role: str) -> tuple[int, int | None, int, int]:

@@ -162,6 +162,10 @@ class SearchSpace(SpicaModel):
     def _check_offload(self) -> None:
         if self.num_g2_blocks > 0 and self.kv_bytes_per_token is None:
             raise ValueError(f"kv_bytes_per_token is required when num_g2_blocks is {self.num_g2_blocks}")
+        if self.num_g2_blocks > 0 and not self.agg_enable_prefix_caching:
+            raise ValueError(f"num_g2_blocks {self.num_g2_blocks} needs agg_enable_prefix_caching")
+        if self.num_g2_blocks > 0 and self.aic_nextn:
+            raise ValueError(f"num_g2_blocks {self.num_g2_blocks} may not be combined with aic_nextn")
 
     def _check_admission(self) -> None:
         pins = [name for name in ADMISSION_PINS if not _is_unset(getattr(self, name))]

@@ -83,6 +83,11 @@ def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
             HOST_TIER_WEIGHTS,
         ),
         (space.num_g2_blocks == 0, "with num_g2_blocks 0", _OFFLOAD_FIELDS),
+        (
+            space.num_g2_blocks > 0,
+            "on host memory, where a pass stores all its blocks at once",
+            ("offload_batch_size",),
+        ),
         (not scales, "without a scaling policy", _PLANNER_FIELDS),
         (not forecasts, "without throughput scaling", ("load_predictor_candidates",)),
         ("agg" not in space.deployment_mode, "without agg", (*_role_fields("agg"), "timing_mode")),

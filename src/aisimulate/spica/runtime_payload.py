@@ -45,7 +45,23 @@ _TIMING_KEYS = {
     "aic_allow_model_download": "allow_model_download",
 }
 
-_PLACED_ELSEWHERE = frozenset({"worker_type", "gpu_memory_utilization", "startup_time"})
+# Plan key -> key of the host tier. A pass is stored as a whole, so there is no batch to size.
+_HOST_TIER_KEYS = {
+    "num_g2_blocks": "num_host_blocks",
+    "bandwidth_g1_to_g2_gbps": "d2h_bandwidth_gbps",
+    "bandwidth_g2_to_g1_gbps": "h2d_bandwidth_gbps",
+}
+
+_PLACED_ELSEWHERE = frozenset(
+    {
+        "worker_type",
+        "gpu_memory_utilization",
+        "startup_time",
+        "kv_bytes_per_token",
+        "offload_batch_size",
+        *_HOST_TIER_KEYS,
+    }
+)
 
 
 def replay_spec(plan: DeploymentPlan, sla: SLATarget | None) -> Payload:
@@ -131,6 +147,11 @@ def _role(args: Mapping[str, Any], plan: DeploymentPlan) -> Payload:
         rank["aic_nextn"] = args["aic_nextn"]
     if plan.max_model_len is not None:
         rank["max_model_len"] = plan.max_model_len
+    if "num_g2_blocks" in args:
+        rank["kv_cache_bytes_per_token"] = args["kv_bytes_per_token"]
+        rank["native_host_offload"] = {
+            name: args[key] for key, name in _HOST_TIER_KEYS.items() if key in args
+        }
     timing = {name: args[key] for key, name in _TIMING_KEYS.items() if key in args}
     timing[_MEMORY_FRACTION_NAMES[args["aic_backend"]]] = args["gpu_memory_utilization"]
     rank["timing_model"] = {"type": "external", "provider": "aic", "config": timing}

@@ -49,14 +49,14 @@ def check_admission(worker: WatchedWorker, work: RankPass, sequence: Sequence, n
 
 
 def check_block_counters(worker: WatchedWorker, number: int, now_ns: int) -> None:
-    """I3 and I4, by the counters alone: none is negative, and where nothing runs nothing is held."""
+    """I3 and I4, by the counters alone: none is negative, and where nothing runs nothing is held but what is kept."""
     rank = worker.ranks[number]
     held, cached, capacity, running, _ = rank.gauges()
     free = rank.free_blocks
     if min(free, cached, held) < 0:
         values = f"free {free}, cached {cached}, capacity {capacity}"
         raise Invariant.BLOCKS.broken(place(worker, number, now_ns), values)
-    if held and not running:
+    if held > rank.kept_blocks and not running:
         raise Invariant.RELEASED.broken(place(worker, number, now_ns), f"{held} blocks are still held")
 
 

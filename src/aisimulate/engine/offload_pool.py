@@ -1,0 +1,115 @@
+"""The KV pool of a rank whose blocks are copied to host memory, some of them still when they are given up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.run_pool import Node, RunPool
+
+if TYPE_CHECKING:
+    from aisimulate.engine.offload_lanes import Copy
+    from aisimulate.engine.sequence import Sequence
+
+
+class OffloadPool(RunPool):
+    """A `RunPool` that knows which cached blocks are being read by a store.
+
+    Such a block may be evicted and its space used again, but nothing may be written there before the store
+    has ended: `take` moves `fence_ns` to that instant. `overwritten` numbers those among the blocks just
+    taken that still are being read, in the order of the taker's blocks.
+    """
+
+    __slots__ = ("fence_ns", "overwritten", "sources")
+
+    def __init__(self, capacity_blocks: int, block_size: int) -> None:
+        super().__init__(capacity_blocks, block_size)
+        # Per block identity: the store that reads it, and the second copy it reads if that is not the first.
+        self.sources: dict[int, tuple[Copy, Node | None]] = {}
+        self.fence_ns = 0
+        self.overwritten: list[int] = []
+
+    def take(self, blocks: int) -> None:
+        """Allocate blocks for a pass, which then may not compute before `fence_ns`."""
+        ready_ns = self.take_ready(blocks)
+        if ready_ns > self.fence_ns:
+            self.fence_ns = ready_ns
+
+    def take_ready(self, blocks: int) -> int:
+        """Allocate blocks; return the instant from which on all of them may be written (0 = any)."""
+        self.overwritten = []
+        evicted = blocks - self.free
+        if not self.sources or evicted <= 0:
+            super().take(blocks)
+            return 0
+        ready_ns = 0
+        for index, copy in self._next_evicted(evicted):
+            ready_ns = max(ready_ns, copy.end_ns)
+            # What is evicted last is handed out first.
+            self.overwritten.append(evicted - 1 - index)
+        super().take(blocks)
+        return ready_ns
+
+    def _next_evicted(self, count: int) -> list[tuple[int, Copy]]:
+        """Find the sources among the next `count` blocks to be evicted; they are sources no longer."""
+        found: list[tuple[int, Copy]] = []
+        index = 0
+        skips: dict[Node | Sequence, int] = {}
+        for entry in self._order:
+            skipped = skips.get(entry, 0)
+            if skipped < entry.stale:
+                skips[entry] = skipped + 1
+                continue
+            taken = min(entry.len, count - index)
+            if isinstance(entry, Node):
+                found += self._reading(entry, taken, index)
+            index += taken
+            if index == count:
+                break
+        return found
+
+    def _reading(self, node: Node, taken: int, index: int) -> list[tuple[int, Copy]]:
+        """Find the sources among the last `taken` blocks of a run, the deepest of which is number `index`."""
+        found = []
+        last = node.start + node.len - 1
+        for depth in range(taken):
+            key = node.ids[last - depth]
+            source = self.sources.get(key)
+            if source is not None and (source[1] is node if source[1] else node.location is None):
+                del self.sources[key]
+                found.append((index + depth, source[0]))
+        return found
+
+    def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
+        """Give back everything a sequence holds; a restored block is whole though it be computed again."""
+        node = sequence.node
+        if node is not None:
+            computed_tokens = max(computed_tokens, (node.start + node.len) * self.block_size)
+        super().release(sequence, computed_tokens, cached)
+
+    def read_by(self, copy: Copy, sequence: Sequence, positions: list[int]) -> None:
+        """Note that a store reads blocks of a sequence, at these positions."""
+        plain = sequence.segments is None and (sequence.node is None or sequence.node.location is None)
+        for key, position in zip(copy.keys, positions, strict=True):
+            self.sources[key] = copy, None if plain else _second_copy(sequence, position)
+
+    def forget(self, copy: Copy) -> None:
+        """A store has ended: its sources may be overwritten."""
+        for key in copy.keys:
+            source = self.sources.get(key)
+            if source is not None and source[0] is copy:
+                del self.sources[key]
+
+
+def _second_copy(sequence: Sequence, position: int) -> Node | None:
+    """Find what a sequence holds of block `position` if it is a second copy; None if it is the first."""
+    node, first = sequence.node, sequence.segment_start
+    segments = list(sequence.segments or ())
+    while node is not None:
+        while node is not None and node.start >= first and node.parent is not None:
+            if node.start <= position:
+                return node if node.location is not None else None
+            node = node.parent
+        if not segments:
+            return None
+        node, first = segments.pop()
+    return None

@@ -1,0 +1,185 @@
+"""The vLLM scheduler of a rank with host memory behind its KV pool (spec 01 section 5).
+
+Every prompt block that is computed is copied to the host (write-through), and prompts are restored from
+there when the GPU has lost them. Without a copy on its way, passes that only decode repeat as on any other
+rank: they store nothing, and the look-ups of a request that has to wait change nothing the second time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine import stepwise
+from aisimulate.engine.decode_set import running_order
+from aisimulate.engine.fused import FusedScheduler
+from aisimulate.engine.offload_admission import admit_or_load
+from aisimulate.engine.offload_lanes import NEVER_NS
+from aisimulate.engine.offload_pool import OffloadPool
+from aisimulate.engine.offload_state import HostSide
+from aisimulate.engine.scheduler import RankScheduler
+
+if TYPE_CHECKING:
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.params import OffloadParams, RankParams
+    from aisimulate.engine.sequence import Sequence
+
+
+class Offloading(RankScheduler):
+    """A `RankScheduler` with a `HostSide`.
+
+    After `plan()`, `host.idle` tells that nothing is done in the pass, which then need not be: nothing
+    changes before a copy ends or a request arrives.
+    """
+
+    __slots__ = ()
+
+    pool: OffloadPool
+    host: HostSide
+
+    def _attach(self, offload: OffloadParams) -> HostSide:
+        self.pool = OffloadPool(self.params.num_gpu_blocks, self.block_size)
+        return HostSide(offload, self.pool)
+
+    def submit(self, sequence: Sequence) -> None:
+        """Queue a sequence that arrived on this rank."""
+        self.host.enter(sequence, self.block_size)
+        super().submit(sequence)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start."""
+        return bool(self.waiting or self.decoders.count or self.partial or self.host.next_aside() is not None)
+
+    @property
+    def wake_ns(self) -> int:
+        """When a copy ends for which a request waits."""
+        host = self.host
+        return host.lanes.next_end_ns if self.waiting or host.aside else NEVER_NS
+
+    def plan(self, now_ns: int) -> int:
+        """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
+        host = self.host
+        if self.eventful:
+            self.eventful = False
+            if self.unusual:
+                self._clear_unusual()
+        host.idle = False
+        quiet = not (self.waiting or self.partial or self.unusual or host.aside)
+        if quiet and not (host.unstored or host.lanes.busy) and (passes := self._plain_run()):
+            return passes
+        self.run_batch = 0
+        host.begin_pass()
+        opening = self._begin(now_ns)
+        if (self.waiting or host.aside) and not self.preempted:
+            admit_or_load(self, host, now_ns)
+        if host.unstored:
+            self._store()
+        waiting_ns = self.pool.fence_ns - now_ns
+        is_eventful = self.eventful or not self.decoders.count or host.lanes.busy or waiting_ns > 0
+        # What is generated may be in the prompt of one set aside, which then needs fewer blocks.
+        if is_eventful or (self.planned and host.aside):
+            return self._single_pass(max(0, waiting_ns))
+        return self._plan_run(opening)
+
+    def _begin(self, now_ns: int) -> int:
+        """Schedule what runs already; return the blocks that decoders open."""
+        head = self.waiting[0] if self.waiting else None
+        decoders = self.decoders
+        self.budget = self.pass_tokens - decoders.count
+        self._opening = opening = decoders.opening()
+        if self.budget < 0 or (self.fifo and self._needs_steps(opening)):
+            self.eventful = self.unusual = True
+            self._start_ns = now_ns
+            stepwise.schedule_running(self, now_ns)
+        elif opening or self.partial or self.unusual:
+            self._schedule_running(opening, now_ns)
+        if self.preempted:
+            self.flush(head)
+        return opening
+
+    def flush(self, head: Sequence | None) -> None:
+        """Let the pass wait for the unfinished stores of those who were just preempted: all before `head`."""
+        for sequence in self.waiting:
+            if sequence is head:
+                return
+            store = self.host.states[sequence].store
+            if store is not None:
+                self.pool.fence_ns = max(self.pool.fence_ns, store.end_ns)
+
+    def _single_pass(self, waiting_ns: int) -> int:
+        host = self.host
+        host.idle = not (
+            self.decoders.count or host.scheduled or self.rejected or self.preempted or waiting_ns
+        )
+        self._price()
+        self.pass_ns += waiting_ns
+        return 1
+
+    # Stores -------------------------------------------------------------------------------------------
+
+    def schedule_chunk(self, sequence: Sequence, start: int, end: int) -> None:
+        """Book a chunk whose blocks are taken."""
+        first, node = -(-start // self.block_size), sequence.node
+        if node is not None:
+            first = max(first, node.start + node.len)
+        self.host.schedule(sequence, first)
+        super().schedule_chunk(sequence, start, end)
+
+    def unschedule(self, sequence: Sequence) -> None:
+        """Take back the chunk of a sequence from the pass being planned."""
+        self.host.scheduled.discard(sequence)
+        super().unschedule(sequence)
+
+    def _store(self) -> None:
+        """Offer the host what this pass computes of prompts, in the running order."""
+        host, members = self.host, self.decoders.members
+        held_back = dict.fromkeys(self.held_back)
+        for sequence in sorted(host.unstored, key=running_order):
+            if sequence in host.scheduled:
+                if sequence is self.partial:
+                    self.cache_computed(sequence)
+                computed = min(sequence.computed, sequence.input_tokens)
+            elif sequence in members and sequence not in held_back:
+                computed = sequence.input_tokens
+            else:
+                if sequence not in members and sequence is not self.partial:
+                    del host.unstored[sequence]
+                continue
+            if not host.store(sequence, computed, self.block_size):
+                del host.unstored[sequence]
+
+    # Commit -------------------------------------------------------------------------------------------
+
+    def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
+        """End the planned pass, or the first `passes` of the planned run; return what became terminal."""
+        terminal = super().commit(passes, first_end_ns, end_ns)
+        for sequence in terminal:
+            self.host.dismiss(sequence)
+        if self.host.lanes.busy:
+            self.host.end_pass(end_ns)
+        return terminal
+
+
+class OffloadScheduler(Offloading):
+    """vLLM with host memory."""
+
+    __slots__ = ("host",)
+
+    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+        super().__init__(params, timer)
+        self.host = self._attach(offload)
+
+
+class FusedOffloadScheduler(Offloading, FusedScheduler):
+    """The same where mixed passes are one forward."""
+
+    __slots__ = ("host",)
+
+    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+        super().__init__(params, timer)
+        self.host = self._attach(offload)
+
+
+def make_offload_rank(params: RankParams, timer: PassTimer, offload: OffloadParams) -> Offloading:
+    """Make the scheduler of a rank with host memory."""
+    return (FusedOffloadScheduler if params.fused else OffloadScheduler)(params, timer, offload)

@@ -1,0 +1,200 @@
+"""What a rank with host memory remembers of it: per request, per pass, and what is on its way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.host_tier import BlockIdentities, HostTier
+from aisimulate.engine.offload_lanes import Copy, Lanes
+
+if TYPE_CHECKING:
+    from aisimulate.engine.offload_pool import OffloadPool
+    from aisimulate.engine.params import OffloadParams
+    from aisimulate.engine.sequence import Sequence
+
+
+class PromptState:
+    """A request's prompt and the host memory.
+
+    `keys` identify its full blocks; the first `stored` of them have been offered to the host. `store` is its
+    latest store. While a load is on its way (`load`), and after it until the request is admitted,
+    `restored` blocks of the GPU are kept for it, `found_blocks` of which were there before.
+    """
+
+    __slots__ = ("asleep", "found_blocks", "keys", "load", "restored", "store", "stored", "tail_blocks")
+
+    def __init__(self, keys: list[int]) -> None:
+        self.keys = keys
+        self.stored = 0
+        self.store: Copy | None = None
+        self.load: Copy | None = None
+        self.restored = 0
+        self.found_blocks = 0
+        self.tail_blocks = 0  # that the request will need beyond the restored ones
+        self.asleep = False  # set aside until any copy ends
+
+
+class HostSide:
+    """The host memory of one rank, its lanes, and the requests that wait for them.
+
+    `aside`: requests that were passed over because of a copy, in order; they are looked at again before
+    those that wait, once any copy has ended. `unstored`: running requests with blocks to offer.
+    `tail_blocks`: sum over restored requests that are not admitted yet. Of the pass being planned:
+    `scheduled`, the requests with a chunk, and `unwritten`, their blocks that lie on space still being read.
+    """
+
+    __slots__ = (
+        "aside",
+        "identities",
+        "idle",
+        "lanes",
+        "pool",
+        "scheduled",
+        "states",
+        "tail_blocks",
+        "tier",
+        "unstored",
+        "unwritten",
+    )
+
+    def __init__(self, params: OffloadParams, pool: OffloadPool) -> None:
+        self.tier = HostTier(params.num_host_blocks)
+        self.lanes = Lanes(params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps)
+        self.identities = BlockIdentities()
+        self.pool = pool
+        self.states: dict[Sequence, PromptState] = {}
+        self.aside: dict[Sequence, PromptState] = {}
+        self.unstored: dict[Sequence, None] = {}
+        self.scheduled: set[Sequence] = set()
+        self.unwritten: set[int] = set()
+        self.tail_blocks = 0
+        self.idle = False  # whether the pass that was planned last does nothing
+
+    # Requests -----------------------------------------------------------------------------------------
+
+    def enter(self, sequence: Sequence, block_size: int) -> None:
+        """Take up a request: from here on its keys are block identities."""
+        prompt_blocks = sequence.input_tokens // block_size
+        blocks = prompt_blocks if sequence.keys is None else len(sequence.keys) * sequence.stride
+        keys = self.identities.of(sequence.keys, sequence.stride, blocks)
+        sequence.keys, sequence.stride = keys, 1
+        self.states[sequence] = PromptState(keys[:prompt_blocks])
+
+    def next_aside(self) -> Sequence | None:
+        """Give the first request set aside that may be looked at again."""
+        for sequence, state in self.aside.items():
+            if not state.asleep:
+                return sequence
+        return None
+
+    def set_aside(self, sequence: Sequence) -> None:
+        """Pass a request over until a copy has ended; it keeps its place among those set aside."""
+        state = self.aside[sequence] = self.states[sequence]
+        state.asleep = True
+
+    def put_first(self, sequence: Sequence) -> None:
+        """Look at a request before all others that were set aside."""
+        self.aside = {sequence: self.aside.pop(sequence), **self.aside}
+
+    def dismiss(self, sequence: Sequence) -> None:
+        """Forget a request that ended."""
+        state = self.states.pop(sequence, None)
+        if state is not None:
+            self.tail_blocks -= state.tail_blocks
+        self.aside.pop(sequence, None)
+        self.unstored.pop(sequence, None)
+
+    # Copies -------------------------------------------------------------------------------------------
+
+    def end_copies(self, now_ns: int) -> bool:
+        """Let everything happen that copies bring about by `now_ns`; return whether any has ended."""
+        loads: list[Copy] = []
+        ended = False
+        for copy in self.lanes.pop_ended(now_ns):
+            ended = True
+            if copy.is_load:
+                self.tier.unpin(copy.keys)
+                loads.append(copy)
+            else:
+                self.tier.arrive(copy.keys)
+                self.pool.forget(copy)
+                state = self.states.get(copy.sequence)
+                if state is not None and state.store is copy:
+                    state.store = None
+        for copy in loads:
+            state = self.states[copy.sequence]
+            self.pool.extend(copy.sequence, state.found_blocks, state.restored)
+            state.load = None
+        if ended:
+            for state in self.aside.values():
+                state.asleep = False
+        return ended
+
+    def end_pass(self, now_ns: int) -> None:
+        """Submit the stores of the pass that ends now; those that take no time have ended at once."""
+        self.end_copies(now_ns)
+        self.lanes.submit_stores(now_ns)
+        self.end_copies(now_ns)
+
+    def load(self, sequence: Sequence, blocks: int, now_ns: int, known_blocks: int) -> None:
+        """Start to load `blocks` blocks behind the `found_blocks` that the sequence holds."""
+        state = self.states[sequence]
+        ready_ns = self.pool.take_ready(blocks)
+        first = state.found_blocks
+        state.restored = first + blocks
+        state.tail_blocks = known_blocks - state.restored
+        self.tail_blocks += state.tail_blocks
+        state.load = Copy(sequence, state.keys[first : state.restored], is_load=True)
+        self.tier.pin(state.load.keys)
+        self.lanes.submit_load(state.load, max(now_ns, ready_ns))
+
+    # The pass being planned -----------------------------------------------------------------------------
+
+    def begin_pass(self) -> None:
+        """Forget the pass before."""
+        self.scheduled.clear()
+        self.unwritten.clear()
+
+    def schedule(self, sequence: Sequence, first_block: int) -> None:
+        """Book a chunk that begins with block `first_block`, whose blocks were just taken."""
+        self.scheduled.add(sequence)
+        self.unstored[sequence] = None
+        if self.pool.overwritten:
+            keys = self.states[sequence].keys
+            positions = (first_block + number for number in self.pool.overwritten)
+            self.unwritten.update(keys[position] for position in positions if position < len(keys))
+
+    def admitted(self, sequence: Sequence, reused_tokens: int, block_size: int) -> None:
+        """A request left the queue: what was kept for it is its own, and its reuse is split by tier."""
+        self.aside.pop(sequence, None)
+        state = self.states[sequence]
+        host_tokens = 0
+        if state.restored:
+            state.stored = reused_tokens // block_size
+            host_tokens = max(0, reused_tokens - state.found_blocks * block_size)
+            self.tail_blocks -= state.tail_blocks
+            state.restored = state.tail_blocks = 0
+        if len(sequence.admissions) == 1:
+            sequence.host_reused_tokens = host_tokens
+
+    def store(self, sequence: Sequence, computed_tokens: int, block_size: int) -> bool:
+        """Offer the prompt blocks computed so far; return whether the request has more to offer.
+
+        Nothing is stored in this pass when there is no room, or when a block lies on space still being read.
+        """
+        state = self.states[sequence]
+        keys, first = state.keys, state.stored
+        last = min(computed_tokens // block_size, len(keys))
+        holds = self.tier.holds
+        missing = [position for position in range(first, last) if not holds(keys[position])]
+        if not missing:
+            state.stored = max(first, last)
+        elif not any(keys[position] in self.unwritten for position in missing):
+            reserved = self.tier.reserve(keys[first:last])
+            if reserved is not None:
+                state.store = Copy(sequence, reserved, is_load=False)
+                self.pool.read_by(state.store, sequence, missing)
+                self.lanes.prepared.append(state.store)
+                state.stored = last
+                self.tier.touch(keys)
+        return state.stored < len(keys)

@@ -1,0 +1,71 @@
+"""Ranks with host memory against the step-by-step oracle: random payloads, every request, every ns."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from aisimulate.replay.execute import execute
+from aisimulate.replay.invariants.checker import InvariantChecker
+from oracle.offload import replay_offload
+from oracle.offload_strategies import offload_scenarios, returning_scenarios
+from oracle.records import oracle_records, report_records
+from oracle.strategies import Scenario
+from oracle.summary import summary
+
+from .test_differential import budget
+
+WALL_CLOCK = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
+
+
+def assert_same(payload: dict[str, Any]) -> None:
+    spec = payload["spec"]
+    outcome, host_tokens = replay_offload(payload)
+    report = execute(payload)
+
+    assert report_records(report) == oracle_records(outcome)
+    assert _host_tokens(report) == host_tokens
+    figures = summary(outcome, spec["topology"]["workers"]["initial_workers"], 1)
+    assert {key: report[key] for key in figures} == pytest.approx(figures, rel=1e-9, abs=1e-6)
+
+
+def _host_tokens(report: dict[str, Any]) -> dict[tuple[str, int | None], int]:
+    return {
+        (row["session_id"], row["turn_index"]): row["first_admission_host_reused_input_tokens"]
+        for row in report.get("per_request", [])
+        if row["admission_history"]
+    }
+
+
+def check(scenario: Scenario) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert_same(scenario.materialise(Path(folder)))
+
+
+def stable(report: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in report.items() if key not in WALL_CLOCK}
+
+
+@budget(100)
+@given(returning_scenarios())
+def test_is_the_same_under_observation_and_keeps_all_invariants(scenario: Scenario) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        payload = scenario.materialise(Path(folder))
+        checked = execute(payload, observers=[InvariantChecker(thorough=True)])
+        assert stable(checked) == stable(execute(payload))
+
+
+@budget(200)
+@given(offload_scenarios())
+def test_equals_the_oracle(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(300)
+@given(returning_scenarios())
+def test_equals_the_oracle_where_prompts_come_again(scenario: Scenario) -> None:
+    check(scenario)

@@ -1,0 +1,57 @@
+"""Hypothesis strategies of replays whose ranks lose prompts to host memory and get them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from .strategies import GAPS_MS, OUTPUTS, ROUND_TIMES, TRACE, Scenario, payload_spec, ranks, scenarios
+
+_BANDWIDTHS_GBPS = [1.0, 0.1, 10.0, 0.25, 0.3, 0.0]
+
+
+@st.composite
+def host_memory(draw: st.DrawFn) -> dict[str, Any]:
+    """Rank settings of a host tier: from a handful of blocks to more than any replay fills."""
+    return {
+        "enable_prefix_caching": True,
+        "kv_cache_bytes_per_token": 250_000,
+        "native_host_offload": {
+            "num_host_blocks": draw(st.sampled_from([1, 3, 6, 10, 20, 500])),
+            "d2h_bandwidth_gbps": draw(st.sampled_from(_BANDWIDTHS_GBPS)),
+            "h2d_bandwidth_gbps": draw(st.sampled_from(_BANDWIDTHS_GBPS)),
+        },
+    }
+
+
+@st.composite
+def offload_scenarios(draw: st.DrawFn) -> Scenario:
+    """Whole payloads, as for any other rank, of one rank to a worker."""
+    scenario = draw(scenarios())
+    spec = scenario.payload["spec"]
+    engine = spec["engine"] | {"dp_size": 1, "rank": spec["engine"]["rank"] | draw(host_memory())}
+    return Scenario(dict(scenario.payload, spec=spec | {"engine": engine}), scenario.rows)
+
+
+@st.composite
+def returning_scenarios(draw: st.DrawFn) -> Scenario:
+    """Few prompts that come again and again, on GPUs that hold about one of them."""
+    rank = draw(ranks()) | draw(host_memory()) | {"num_gpu_blocks": draw(st.sampled_from([6, 8, 12, 16]))}
+    if draw(st.booleans()):
+        rank["timing_model"] = ROUND_TIMES
+    block, rows, now_ms = rank["block_size"], [], 0.0
+    for line in range(draw(st.integers(2, 20))):
+        blocks = draw(st.integers(1, rank["num_gpu_blocks"]))
+        shared = draw(st.sampled_from([blocks, blocks, 1, 2, 3]))
+        family = 100 * draw(st.integers(0, 2))
+        ids = [family + k if k < shared else 1000 * (line + 1) + k for k in range(blocks)]
+        length = blocks * block - draw(st.sampled_from([0, 1, block - 1]))
+        output = draw(st.sampled_from(OUTPUTS))
+        rows.append({"timestamp": now_ms, "input_length": length, "output_length": output, "hash_ids": ids})
+        now_ms += draw(st.sampled_from(GAPS_MS))
+    traffic: dict[str, Any] = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
+    cap = draw(st.sampled_from([None, 1, 2, 3, 8]))
+    if cap:
+        traffic["replay_concurrency"] = cap
+    return Scenario({"spec": payload_spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)
