@@ -113,5 +113,5 @@ def test_groups_of_ranks_are_refused():
         "engine": {"dp_size": 2, "rank": offload},
         "requests": [{"id": "a", "arrival_time_ms": 0.0, "input_tokens": 9, "output_tokens": 2}],
     }
-    with pytest.raises(UnsupportedError, match="native_host_offload: .* with dp_size 2"):
+    with pytest.raises(UnsupportedError, match=r"native_host_offload: .* with dp_size 2"):
         execute({"spec": spec})

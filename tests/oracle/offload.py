@@ -154,12 +154,6 @@ class OffloadRank(RankScheduler):
         self._wait_for([store] if store else [])
         return victim
 
-    def _cache_completed(self, request: Request, before: int, after: int) -> None:
-        identities = self.identities.of(request.tokens, self.block_size)
-        for index in range(before // self.block_size, after // self.block_size):
-            if request.blocks[index].identity is None:
-                self.pool.cache(request.blocks[index], identities[index])
-
     # Waiting requests -------------------------------------------------------------------------------
 
     def _admit_waiting(self, work: Pass) -> None:
@@ -220,7 +214,7 @@ class OffloadRank(RankScheduler):
             return Look.REJECTED
         if loadable:
             return self._load(head, hits, loadable, work)
-        pinned = hits[: self._most_cached(head)]
+        pinned = hits[: self._most_cached(head, hits)]
         if not self._fits(head, hits) or self._schedule(head, pinned, work) is not Step.SCHEDULED:
             return Look.BLOCKED
         return self._admitted(head, len(pinned), 0, work)
@@ -251,7 +245,7 @@ class OffloadRank(RankScheduler):
         prompt = self.prompts[head]
         if self._blocks_needed(head) - len(prompt.kept) > self.num_gpu_blocks - self.pool.active:
             return Look.BLOCKED
-        cached = min(len(prompt.kept), self._most_cached(head))
+        cached = self._most_cached(head, prompt.kept)
         head.blocks, head.computed = prompt.kept, cached * self.block_size
         if self._schedule(head, [], work) is not Step.SCHEDULED:
             head.blocks, head.computed = [], 0
@@ -274,7 +268,7 @@ class OffloadWorker(Worker):
     def __init__(self, engine: dict[str, Any], identities: Identities) -> None:
         super().__init__(engine, identities)
         self.rank = OffloadRank(engine["rank"], identities)
-        self.ranks = [self.rank]
+        self.ranks: list[Any] = [self.rank]
 
     def start(self, now_ns: int) -> bool:
         """Start a pass if anything can be done now."""

@@ -6,7 +6,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .strategies import GAPS_MS, OUTPUTS, ROUND_TIMES, TRACE, Scenario, payload_spec, ranks, scenarios
+from .strategies import (
+    GAPS_MS,
+    OUTPUTS,
+    ROUND_TIMES,
+    TRACE,
+    Scenario,
+    draw_synthetic,
+    draw_trace,
+    payload_spec,
+    ranks,
+)
 
 _BANDWIDTHS_GBPS = [1.0, 0.1, 10.0, 0.25, 0.3, 0.0]
 
@@ -28,16 +38,26 @@ def host_memory(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def offload_scenarios(draw: st.DrawFn) -> Scenario:
     """Whole payloads, as for any other rank, of one rank to a worker."""
-    scenario = draw(scenarios())
-    spec = scenario.payload["spec"]
-    engine = spec["engine"] | {"dp_size": 1, "rank": spec["engine"]["rank"] | draw(host_memory())}
-    return Scenario(dict(scenario.payload, spec=spec | {"engine": engine}), scenario.rows)
+    rank = draw(ranks(plain=True)) | draw(host_memory())
+    rows: list[dict[str, Any]] | None = None
+    if draw(st.integers(0, 3)):
+        traffic, rows = draw(draw_trace(rank, "mooncake", planned=True))
+    else:
+        traffic = draw(draw_synthetic(rank))
+    spec = payload_spec(rank, draw(st.integers(1, 3)))
+    if draw(st.integers(0, 5)) == 5:
+        spec["max_sim_time_ms"] = draw(st.sampled_from([0.0, 10.0, 22.0, 60.0, 150.0]))
+    return Scenario({"spec": spec, "traffic": traffic}, rows)
 
 
 @st.composite
 def returning_scenarios(draw: st.DrawFn) -> Scenario:
     """Few prompts that come again and again, on GPUs that hold about one of them."""
-    rank = draw(ranks()) | draw(host_memory()) | {"num_gpu_blocks": draw(st.sampled_from([6, 8, 12, 16]))}
+    rank = (
+        draw(ranks(plain=True))
+        | draw(host_memory())
+        | {"num_gpu_blocks": draw(st.sampled_from([6, 8, 12, 16]))}
+    )
     if draw(st.booleans()):
         rank["timing_model"] = ROUND_TIMES
     block, rows, now_ms = rank["block_size"], [], 0.0

@@ -49,7 +49,7 @@ def check_admission(worker: WatchedWorker, work: RankPass, sequence: Sequence, n
 
 
 def check_block_counters(worker: WatchedWorker, number: int, now_ns: int) -> None:
-    """I3 and I4, by the counters alone: none is negative, and where nothing runs nothing is held but what is kept."""
+    """I3 and I4, by the counters alone: none is negative, and what is held where nothing runs is kept."""
     rank = worker.ranks[number]
     held, cached, capacity, running, _ = rank.gauges()
     free = rank.free_blocks
