@@ -175,7 +175,7 @@ class OffloadRank(RankScheduler):
             if look in (Look.BLOCKED, Look.REJECTED):
                 self._take_out(head)
                 self.pool.release(self.prompts[head].kept)
-                self.prompts[head].kept = []
+                self.prompts[head].kept, self.prompts[head].tail = [], 0
 
     def _stuck_reason(self, head: Request) -> str:
         too_long = self._blocks_needed(head) > self.num_gpu_blocks
