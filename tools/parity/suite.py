@@ -34,6 +34,7 @@ PARTS = (
     Part("trtllm", 5_000),
     Part("sglang", 3_000, limit_s=1.0),
     Part("vllm", 2_000, "disaggregated"),
+    Part("vllm-g2", 1_000),
     Part("vllm-dp", 1_000),
     Part("trtllm-dp", 500),
     Part("vllm-mtp", 500),
