@@ -122,12 +122,14 @@ class Offloading(RankScheduler):
         first, node = -(-start // self.block_size), sequence.node
         if node is not None:
             first = max(first, node.start + node.len)
-        self.host.schedule(sequence, first)
+        # Blocks below the chunk are another's if the sequence was just admitted, else its own.
+        found = 0 if sequence is self.partial else start // self.block_size
+        self.host.schedule(sequence, first, found)
         super().schedule_chunk(sequence, start, end)
 
     def unschedule(self, sequence: Sequence) -> None:
         """Take back the chunk of a sequence from the pass being planned."""
-        self.host.scheduled.discard(sequence)
+        self.host.scheduled.pop(sequence, None)
         super().unschedule(sequence)
 
     def _store(self) -> None:

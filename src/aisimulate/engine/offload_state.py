@@ -40,7 +40,8 @@ class HostSide:
     `aside`: requests that were passed over because of a copy, in order; they are looked at again before
     those that wait, once any copy has ended. `unstored`: running requests with blocks to offer.
     `tail_blocks`: sum over restored requests that are not admitted yet. Of the pass being planned:
-    `scheduled`, the requests with a chunk, and `unwritten`, their blocks that lie on space still being read.
+    `scheduled`, the requests with a chunk and the blocks they found on the GPU; `unwritten`, per block on
+    space that still is being read, who computes it there.
     """
 
     __slots__ = (
@@ -65,8 +66,8 @@ class HostSide:
         self.states: dict[Sequence, PromptState] = {}
         self.aside: dict[Sequence, PromptState] = {}
         self.unstored: dict[Sequence, None] = {}
-        self.scheduled: set[Sequence] = set()
-        self.unwritten: set[int] = set()
+        self.scheduled: dict[Sequence, int] = {}
+        self.unwritten: dict[int, list[Sequence]] = {}
         self.tail_blocks = 0
         self.idle = False  # whether the pass that was planned last does nothing
 
@@ -155,14 +156,22 @@ class HostSide:
         self.scheduled.clear()
         self.unwritten.clear()
 
-    def schedule(self, sequence: Sequence, first_block: int) -> None:
-        """Book a chunk that begins with block `first_block`, whose blocks were just taken."""
-        self.scheduled.add(sequence)
+    def schedule(self, sequence: Sequence, first_block: int, found_blocks: int) -> None:
+        """Book a chunk whose blocks, from `first_block` on, were just taken."""
+        self.scheduled[sequence] = found_blocks
         self.unstored[sequence] = None
         if self.pool.overwritten:
             keys = self.states[sequence].keys
             positions = (first_block + number for number in self.pool.overwritten)
-            self.unwritten.update(keys[position] for position in positions if position < len(keys))
+            for key in (keys[position] for position in positions if position < len(keys)):
+                self.unwritten.setdefault(key, []).append(sequence)
+
+    def _is_unwritten(self, sequence: Sequence, position: int) -> bool:
+        """Whether a block of a request lies on space still being read, be it computed by another request."""
+        owners = self.unwritten.get(self.states[sequence].keys[position])
+        if not owners:
+            return False
+        return position < self.scheduled.get(sequence, 0) or sequence in owners
 
     def admitted(self, sequence: Sequence, reused_tokens: int, block_size: int) -> None:
         """A request left the queue: what was kept for it is its own, and its reuse is split by tier."""
@@ -189,7 +198,7 @@ class HostSide:
         missing = [position for position in range(first, last) if not holds(keys[position])]
         if not missing:
             state.stored = max(first, last)
-        elif not any(keys[position] in self.unwritten for position in missing):
+        elif not any(self._is_unwritten(sequence, position) for position in missing):
             reserved = self.tier.reserve(keys[first:last])
             if reserved is not None:
                 state.store = Copy(sequence, reserved, is_load=False)
