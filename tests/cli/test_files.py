@@ -146,3 +146,14 @@ def test_a_name_that_leaves_no_room_for_a_scratch_name_still_works(tmp_path):
 def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path):
     with pytest.raises(InputError, match="too long"):
         check_writable(tmp_path / ("n" * 300))
+
+
+def test_an_output_in_an_input_folder_is_refused(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text("{}\n")
+    for path in (folder / "a.jsonl", folder / "new.jsonl"):
+        with pytest.raises(InputError, match="lies in the input folder"):
+            check_writable(path, [folder])
+    check_writable(tmp_path / "beside.jsonl", [folder])
+    assert (folder / "a.jsonl").read_text() == "{}\n"

@@ -458,3 +458,49 @@ def test_the_command_loads_only_what_it_needs():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("size", ["4294967296", "9" * 5000, "1_0", "٣", "0", "-1"])
+def test_a_block_size_is_a_number_of_tokens(tmp_path, capsys, size):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(ROW))
+    with pytest.raises(SystemExit) as exit_info:
+        main(["trace", "stats", str(path), "--trace-block-size", size])
+    assert exit_info.value.code == 2
+    error = capsys.readouterr().err
+    assert "--trace-block-size" in error
+    assert error.count("\n") == 1
+
+
+def test_prompts_implied_by_their_blocks_are_bounded(tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines({"timestamp": 0, "output_length": 2, "hash_ids": [1, 2]}))
+    assert main(["trace", "validate", str(path), "--trace-block-size", "4294967295"]) == 2
+    assert "input_length is missing" in capsys.readouterr().out
+
+
+def test_times_closer_than_the_clock_ticks_have_no_rate(tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(ROW, {**ROW, "timestamp": 1e-320}))
+    assert main(["trace", "stats", str(path), "--format", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["duration_s"] == 0.0
+    assert summary["requests_per_s"] is None
+
+
+def test_a_name_that_is_too_long_is_bad_input(tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(ROW))
+    assert main(["trace", "convert", str(path), "--output", str(tmp_path / ("x" * 300))]) == 2
+    assert "--output" in capsys.readouterr().err
+
+
+def test_a_trace_beyond_memory_is_one_line(tmp_path, capsys, monkeypatch):
+    def starve(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("aisimulate.cli.trace.load_trace", starve)
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(ROW))
+    assert main(["trace", "stats", str(path)]) == 1
+    assert "does not fit into memory" in capsys.readouterr().err

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 import argparse
 
+_MOST_TOKENS = 2**32 - 1
+_MOST_DIGITS = 100
+
+
+def token_count(text: str) -> int:
+    """Read a number of tokens, from 1 to what 32 bits hold."""
+    value = positive(text)
+    if value > _MOST_TOKENS:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {_MOST_TOKENS}")
+    return value
+
 
 def positive(text: str) -> int:
     """Read a whole number of at least 1."""
@@ -16,10 +27,8 @@ def natural(text: str) -> int:
 
 
 def _whole(text: str, low: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = low - 1
+    is_number = text.isascii() and text.removeprefix("+").isdecimal()
+    value = int(text) if is_number and len(text) <= _MOST_DIGITS else low - 1
     if value < low:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= {low}")
     return value

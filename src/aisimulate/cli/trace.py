@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.cli.arguments import positive
+from aisimulate.cli.arguments import token_count
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
@@ -49,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail(prog, error, BAD_INPUT)
     except (AISimulateError, OSError) as error:
         return fail(prog, error, FAILED)
+    except MemoryError:
+        return fail(prog, f"{arguments.files[0]}: does not fit into memory", FAILED)
     finally:
         settle_stderr()
     return code
@@ -77,7 +79,7 @@ def _add_action(actions: Any, name: str, run: Any, text: str) -> OneLineParser: 
     )
     parser.add_argument(
         "--trace-block-size",
-        type=positive,
+        type=token_count,
         metavar="TOKENS",
         help="tokens that one content id stands for (default: what the format says, else 512)",
     )

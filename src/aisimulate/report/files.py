@@ -40,6 +40,8 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--out
     if status is not None and not os.access(path, os.W_OK):
         raise InputError(f"{option} {path}: is not writable")
     for source in inputs:
+        if source.is_dir() and target.is_relative_to(source.resolve()):
+            raise InputError(f"{option} {path}: lies in the input folder {source}")
         if status is not None and source.exists() and os.path.samestat(status, source.stat()):
             raise InputError(f"{option} {path}: would overwrite the input {source}")
     if _is_replaceable(status):
@@ -54,7 +56,11 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--out
 
 def check_new(path: Path) -> None:
     """Raise InputError if `path` is a file already; what is no regular file may be written to at any time."""
-    if path.is_file():
+    try:
+        exists = path.is_file()
+    except OSError as error:
+        raise InputError(f"--output {path}: {error.strerror or error}") from error
+    if exists:
         raise InputError(f"--output {path}: exists already (--overwrite replaces it)")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aisimulate.workload.loaded import LoadedTrace
 
 _EPOCH_SECONDS = (1e9, 1e11)
+_CLOCK_TICK_MS = 1e-6
 _FEW = 100
 _MANY_PER_S, _FEW_PER_S = 100.0, 0.01
 
@@ -35,7 +36,7 @@ def trace_summary(trace: LoadedTrace, trace_format: str) -> dict[str, Any]:
     outputs = [turn.output_tokens for turn in turns]
     # When requests of a graph start depends on how fast others are served.
     timeless = trace.untimed is not None or trace.graph is not None
-    duration_s = None if timeless else (ordered[-1][0] - ordered[0][0]) / 1000.0
+    duration_s = None if timeless else _seconds(ordered[-1][0] - ordered[0][0])
     totals = {"requests": len(turns), "input_tokens": sum(prompts), "output_tokens": sum(outputs)}
     reused = _reused_tokens(trace, turns, accumulates)
     return {
@@ -48,6 +49,11 @@ def trace_summary(trace: LoadedTrace, trace_format: str) -> dict[str, Any]:
         "turns_per_session": _statistics([len(session.turns) for session in trace.sessions]),
         "ideal_prefix_hit_ratio": None if reused is None else reused / totals["input_tokens"],
     }
+
+
+def _seconds(span_ms: float) -> float:
+    """Time between two instants of the clock, which counts whole ns."""
+    return span_ms / 1000.0 if span_ms >= _CLOCK_TICK_MS else 0.0
 
 
 def unit_doubts(trace: LoadedTrace, trace_format: str) -> list[str]:

@@ -199,8 +199,11 @@ class _Reader:
     def _read_input_length(self, row: Row, ids: list[int]) -> int:
         capacity = len(ids) * self._block_tokens
         length = row.whole("input_length", "input_tokens", low=1, high=MAX_TOKENS)
-        if length is None:
+        if length is None and capacity <= MAX_TOKENS:
             return capacity
+        if length is None:
+            blocks = f"{len(ids)} hash_ids x {self._block_tokens} tokens"
+            raise row.error(f"input_length is missing, and {blocks} exceed {MAX_TOKENS}")
         if length > capacity:
             blocks = f"{len(ids)} hash_ids x {self._block_tokens} tokens"
             raise row.error(f"input_length {length}: exceeds the capacity of {capacity} tokens ({blocks})")
