@@ -98,10 +98,15 @@ def test_epoch_and_relative_seconds_are_not_mixed_silently(tmp_path):
 
 
 WHOLE = "must be a whole number from"
+YEARS = "must lie between 1970 and 2255"
 STAMP = "must be a date and time such as 2023-11-16 18:17:03.9799600"
 WRONG = [
     ("azure", AZURE + "2024-13-12 00:00:10,1,1\n", f"t:2: TIMESTAMP '2024-13-12 00:00:10': {STAMP}"),
     ("azure", AZURE + "17000,1,1\n", f"t:2: TIMESTAMP '17000': {STAMP}"),
+    *[
+        ("azure", AZURE + f"{year}-01-01 00:00:00,1,1\n", f"t:2: TIMESTAMP '{year}-01-01 00:00:00': {YEARS}")
+        for year in ("0001", "9999")
+    ],
     (
         "azure",
         AZURE + "2024-05-12 00:00:10+00:00,1,1\n2024-05-12 00:00:10,1,1\n",

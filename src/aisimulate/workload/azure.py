@@ -10,7 +10,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.core.units import NS_PER_S, to_ms
 from aisimulate.workload.csv_rows import CsvFile
 from aisimulate.workload.flat import Request, flat_trace
-from aisimulate.workload.limits import shown
+from aisimulate.workload.limits import MAX_INSTANT_MS, shown
 from aisimulate.workload.problems import wrong_row
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from aisimulate.workload.loaded import LoadedTrace
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_DAYS = int(MAX_INSTANT_MS / 86_400_000)
 # Date, time, up to nine decimals (the 2023 files have seven, which are beyond datetime), zone.
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
@@ -67,6 +68,8 @@ class _Clock:
         except ValueError:
             raise _wrong(row, text) from None
         since = moment - _EPOCH
+        if not 0 <= since.days <= _MOST_DAYS:
+            raise row.error(f"TIMESTAMP {shown(text)}: must lie between 1970 and 2255")
         return (since.days * 86_400 + since.seconds) * NS_PER_S + int((decimals or "").ljust(9, "0"))
 
 
