@@ -118,6 +118,33 @@ def test_launch_arguments_of_both_roles():
     )
 
 
+def test_launch_arguments_of_both_roles_of_tensorrt_llm():
+    rest: dict[str, Any] = {"backend": "trtllm", "model_name": "acme/moe"}
+    for role in ("prefill", "decode"):
+        rest |= {f"{role}_block_size": 32, f"{role}_gpu_memory_utilization": 0.9, f"{role}_moe_ep": 1}
+        rest[f"{role}_enable_prefix_caching"] = role == "prefill"
+    prefill, decode = launch_lines(DISAGG | rest)
+    assert prefill == (
+        "# prefill: 3 replicas of\n"
+        "trtllm-serve acme/moe --tp_size 4 --max_num_tokens 16384 --max_batch_size 4 "
+        "--kv_cache_free_gpu_memory_fraction 0.9 --extra_llm_api_options trtllm-prefill.yaml\n"
+        "# trtllm-prefill.yaml:\n"
+        "#   enable_attention_dp: false\n"
+        "#   kv_cache_config: {enable_block_reuse: true, tokens_per_block: 32}\n"
+        "#   scheduler_config: {capacity_scheduler_policy: GUARANTEED_NO_EVICT}\n"
+        "#   cache_transceiver_config: {backend: DEFAULT}\n"
+        "#   disable_overlap_scheduler: true"
+    )
+    assert decode.startswith("# decode: 1 replica of\ntrtllm-serve acme/moe --tp_size 8 ")
+    assert decode.endswith(
+        "# trtllm-decode.yaml:\n"
+        "#   enable_attention_dp: true\n"
+        "#   kv_cache_config: {enable_block_reuse: false, tokens_per_block: 32}\n"
+        "#   scheduler_config: {capacity_scheduler_policy: GUARANTEED_NO_EVICT}\n"
+        "#   cache_transceiver_config: {backend: DEFAULT}"
+    )
+
+
 def test_launch_arguments_of_tensorrt_llm():
     config = AGG | {"backend": "trtllm", "agg_block_size": 32, "aic_nextn": 1}
     assert launch_lines(config) == [

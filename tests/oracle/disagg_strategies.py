@@ -14,10 +14,10 @@ ADDITIVE = {"timing_mode": "additive"}  # no worker has passes to fuse
 @st.composite
 def disagg_scenarios(draw: st.DrawFn) -> Scenario:
     """Whole payloads: pools of different size and shape, all kinds of transfer, sometimes cut short."""
-    rank = draw(ranks(plain=True)) | ADDITIVE
+    rank = draw(ranks(drafts=False)) | ADDITIVE
     link = draw(_links())
     prefill = {**rank, **link, "preemption_mode": "lifo"}
-    decode = {**rank, **link, **draw(_decode_settings())}
+    decode = {**rank, **link, **draw(_decode_settings(rank["backend"]))}
     rows: list[dict[str, Any]] | None = None
     if draw(st.integers(0, 3)):
         traffic, rows = draw(draw_trace(rank, "mooncake", True))
@@ -33,7 +33,9 @@ def disagg_scenarios(draw: st.DrawFn) -> Scenario:
 def crowded_disagg_scenarios(draw: st.DrawFn) -> Scenario:
     """Decode pools with hardly any room, where destinations wait, and instants that coincide."""
     blocks = draw(st.sampled_from([4, 6, 8, 12]))
-    rank = draw(ranks(plain=True)) | ADDITIVE | {"num_gpu_blocks": 24, "block_size": 4, "max_model_len": None}
+    rank = (
+        draw(ranks(drafts=False)) | ADDITIVE | {"num_gpu_blocks": 24, "block_size": 4, "max_model_len": None}
+    )
     rank["timing_model"] = draw(st.sampled_from([ROUND_TIMES, {"type": "polynomial"}]))
     rank |= {"enable_chunked_prefill": True, "max_num_batched_tokens": draw(st.sampled_from([8, 16, 64]))}
     link = draw(_links())
@@ -83,7 +85,7 @@ def _links(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def _decode_settings(draw: st.DrawFn) -> dict[str, Any]:
+def _decode_settings(draw: st.DrawFn, backend: str) -> dict[str, Any]:
     if draw(st.booleans()):
         return {}
     return {
@@ -91,6 +93,6 @@ def _decode_settings(draw: st.DrawFn) -> dict[str, Any]:
         "max_num_seqs": draw(st.sampled_from([16, 4, 2, 1])),
         "max_num_batched_tokens": draw(st.sampled_from([64, 16, 8, 4])),
         "enable_prefix_caching": draw(st.booleans()),
-        "preemption_mode": draw(st.sampled_from(["lifo", "fifo"])),
+        "preemption_mode": draw(st.sampled_from(["lifo", "fifo"])) if backend == "vllm" else "lifo",
         "max_model_len": draw(st.sampled_from([None, None, 40, 20])),
     }

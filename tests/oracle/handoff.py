@@ -61,6 +61,8 @@ class PrefillRank(RankScheduler):
 
     def _impossible(self, request: Request, hits: list[Any]) -> str | None:
         reason = super()._impossible(request, hits)
+        if self.trtllm and self._blocks_needed(request) > self.num_gpu_blocks:
+            return reason
         waits = ("sequence_exceeds_kv_capacity", "prompt_exceeds_token_budget")
         return None if self.held and reason in waits else reason
 
@@ -87,8 +89,10 @@ class DecodeRank(RankScheduler):
         self.order[request] = handoff.accepted
         if self.max_model_len is not None and request.isl >= self.max_model_len:
             return "prompt_exceeds_max_model_len"
-        if self._blocks_needed(request) > self.num_gpu_blocks:
+        if self._prompt_blocks(request) > self.num_gpu_blocks:
             return "prompt_exceeds_kv_capacity"
+        if self.trtllm and self._blocks_needed(request) > self.num_gpu_blocks:
+            return "sequence_exceeds_kv_capacity"
         self.pending.append(handoff)
         return None
 
@@ -102,8 +106,12 @@ class DecodeRank(RankScheduler):
             return None
         request = handoff.request
         prompt = request.tokens[: request.isl]
-        hits = self.pool.lookup(self.identities.of(prompt, self.block_size)) if self.caching else []
-        fresh = self._blocks_needed(request) - len(hits)
+        shares = self.caching and not self.trtllm
+        hits = self.pool.lookup(self.identities.of(prompt, self.block_size)) if shares else []
+        fresh = self._prompt_blocks(request) - len(hits)
+        left = self.num_gpu_blocks - self.pool.active - self._owed()
+        if self.trtllm and self._blocks_needed(request) > left:
+            return None
         blocks = self.pool.allocate(hits, fresh)
         if blocks is None:
             return None
@@ -111,6 +119,14 @@ class DecodeRank(RankScheduler):
         handoff.missing_tokens = fresh * self.block_size
         self.reserved.append(self.pending.pop(0))
         return handoff
+
+    def _prompt_blocks(self, request: Request) -> int:
+        return -(-request.isl // self.block_size)
+
+    def _owed(self) -> int:
+        """Blocks promised to those that have a prompt here, beyond what they hold."""
+        owners = [*self.running, *self.arrived, *(handoff.request for handoff in self.reserved)]
+        return sum(self._blocks_needed(request) - len(request.blocks) for request in owners)
 
     def activate(self, handoff: Handoff) -> None:
         """The prompt is here: cache it, and queue the request in the order of acceptance."""

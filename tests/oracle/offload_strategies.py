@@ -38,7 +38,7 @@ def host_memory(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def offload_scenarios(draw: st.DrawFn) -> Scenario:
     """Whole payloads, as for any other rank, of one rank to a worker."""
-    rank = draw(ranks(plain=True)) | draw(host_memory())
+    rank = draw(ranks(drafts=False, backends=["vllm"])) | draw(host_memory())
     rows: list[dict[str, Any]] | None = None
     if draw(st.integers(0, 3)):
         traffic, rows = draw(draw_trace(rank, "mooncake", planned=True))
@@ -54,7 +54,7 @@ def offload_scenarios(draw: st.DrawFn) -> Scenario:
 def returning_scenarios(draw: st.DrawFn) -> Scenario:
     """Few prompts that come again and again, on GPUs that hold about one of them."""
     rank = (
-        draw(ranks(plain=True))
+        draw(ranks(drafts=False, backends=["vllm"]))
         | draw(host_memory())
         | {"num_gpu_blocks": draw(st.sampled_from([6, 8, 12, 16]))}
     )

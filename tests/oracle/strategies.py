@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 TRACE = "<trace>"
@@ -53,10 +54,12 @@ ROUND_TIMES = {"type": "fixed", "prefill_ms": 4.0, "decode_ms": 4.0}
 
 
 @st.composite
-def ranks(draw: st.DrawFn, plain: bool = False) -> dict[str, Any]:
+def ranks(
+    draw: st.DrawFn, drafts: bool = True, backends: Sequence[str] = ("vllm", "vllm", "trtllm")
+) -> dict[str, Any]:
     """Rank settings around the limits of what fits."""
     rank: dict[str, Any] = {
-        "backend": "vllm" if plain else draw(st.sampled_from(["vllm", "vllm", "trtllm"])),
+        "backend": draw(st.sampled_from(backends)),
         "block_size": draw(st.sampled_from([4, 2, 8])),
         "num_gpu_blocks": draw(st.sampled_from([64, 40, 24, 16, 12, 8])),
         "max_num_seqs": draw(st.sampled_from([16, 8, 4, 3, 2, 1])),
@@ -68,7 +71,7 @@ def ranks(draw: st.DrawFn, plain: bool = False) -> dict[str, Any]:
     }
     if rank["backend"] == "vllm":
         rank["preemption_mode"] = draw(st.sampled_from(["lifo", "fifo"]))
-    if not plain and draw(st.integers(0, 3)) == 3:
+    if drafts and draw(st.integers(0, 3)) == 3:
         rank |= draw(_speculation())
     if draw(st.integers(0, 6)) == 6:
         rank["max_model_len"] = draw(st.sampled_from([40, 20]))

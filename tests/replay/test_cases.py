@@ -75,8 +75,8 @@ DISAGGREGATED = [
     "c81-disagg-reject",
     "c85-disagg-transfer-missing-only",
     "c86-disagg-transfer-full",
+    "c87-disagg-trtllm",
 ]
-LATER_TOPOLOGY = ["c87-disagg-trtllm"]
 # A scaling policy attached in process drove these; the payload can only name a provider.
 LATER_SCALING = ["c60-scale-up", "c62-scale-down", "c63-cancel-starting", "c65-target-zero"]
 NO_PAYLOAD = [
@@ -121,7 +121,7 @@ def reported(record: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_case_is_in_one_list() -> None:
     lists = EQUAL + DISAGGREGATED + DIFFERENT + [*BAD_INPUT] + GRAPHS
-    lists += LATER_TOPOLOGY + LATER_SCALING + NO_PAYLOAD
+    lists += LATER_SCALING + NO_PAYLOAD
     assert sorted(lists) == sorted(CASES)
     assert [name for name, case in CASES.items() if "payload" not in case] == NO_PAYLOAD
 
@@ -203,12 +203,6 @@ def test_prefix_groups_are_drawn_with_seed_0(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", BAD_INPUT)
 def test_bad_input_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=BAD_INPUT[name]):
-        run(payload_of(name, tmp_path))
-
-
-@pytest.mark.parametrize("name", LATER_TOPOLOGY)
-def test_what_comes_later_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="not supported yet"):
         run(payload_of(name, tmp_path))
 
 

@@ -196,6 +196,4 @@ def forget_the_model(monkeypatch, branches=None):
         "aisimulate.spica.search.resolve_backend_version", lambda sku, backend: f"{backend}-1"
     )
     if branches is not None:
-        monkeypatch.setattr(
-            "aisimulate.spica.plan.enumerate_branches", lambda config, *, max_seq_len: list(branches)
-        )
+        monkeypatch.setattr("aisimulate.spica.plan.enumerate_branches", lambda config, **_: list(branches))

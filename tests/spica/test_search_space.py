@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 
 from aisimulate.core.errors import InputError
+from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica import search_space
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.dropped_shapes import DroppedShape
@@ -143,9 +145,12 @@ def test_pool_is_a_union_in_first_seen_order(pools):
     assert branch.knob_choices["backend"] == ["vllm", "sglang"]
 
 
-def test_trtllm_is_never_enumerated_for_disagg(pools):
+VLLM_PAIRS = replace(CURRENT, disaggregated_backends=frozenset({"vllm"}))
+
+
+def test_what_replay_cannot_simulate_in_a_mode_is_never_enumerated_for_it(pools):
     calls = pools()
-    disagg, agg = enumerate_branches(make(backend=["trtllm", "vllm"]))
+    disagg, agg = enumerate_branches(make(backend=["trtllm", "vllm"]), capabilities=VLLM_PAIRS)
     assert [(c["deployment_mode"], c["backend"]) for c in calls] == [
         ("disagg", "vllm"),
         ("agg", "trtllm"),
@@ -153,7 +158,25 @@ def test_trtllm_is_never_enumerated_for_disagg(pools):
     ]
     assert disagg.knob_choices["backend"] == ["vllm"]
     assert agg.knob_choices["backend"] == ["trtllm", "vllm"]
-    assert disagg.notes == ("disagg/trtllm left out: Replay cannot simulate trtllm in disagg mode",)
+    assert disagg.notes == ("disagg/trtllm left out: Replay cannot simulate trtllm in disagg mode yet",)
+
+
+def test_drafts_are_not_searched_in_disagg(pools):
+    calls = pools()
+    with pytest.warns(UserWarning, match="vllm: Replay cannot simulate aic_nextn in disagg mode yet"):
+        (agg,) = enumerate_branches(make(aic_nextn=1), capabilities=CURRENT)
+    assert (agg.deployment_mode, [call["deployment_mode"] for call in calls]) == ("agg", ["agg"])
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "backends"),
+    [(CURRENT, ["vllm", "trtllm"]), (None, ["vllm", "sglang", "trtllm"])],
+)
+def test_pairs_are_searched_on_the_declared_backends(pools, capabilities, backends):
+    pools()
+    space = make(deployment_mode=["disagg"], backend=["vllm", "sglang", "trtllm"])
+    (branch,) = enumerate_branches(space, capabilities=capabilities)
+    assert branch.knob_choices["backend"] == backends
 
 
 @pytest.mark.parametrize("error", [NoPerfDatabase("no data here"), NoViableParallelConfig("nothing fits")])
@@ -173,7 +196,7 @@ def test_other_errors_propagate(pools):
 def test_a_mode_without_backend_is_skipped_with_a_warning(pools):
     pools({("disagg", "vllm"): NoViableParallelConfig("too small")})
     with pytest.warns(UserWarning, match="'disagg' skipped") as caught:
-        branches = enumerate_branches(make(backend=["vllm", "trtllm"]))
+        branches = enumerate_branches(make(backend=["vllm", "trtllm"]), capabilities=VLLM_PAIRS)
     assert [branch.deployment_mode for branch in branches] == ["agg"]
     text = str(caught[0].message)
     for part in ("8 GPUs", "vllm: too small", "trtllm: Replay cannot simulate"):

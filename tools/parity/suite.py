@@ -35,6 +35,7 @@ PARTS = (
     Part("sglang", 3_000, limit_s=1.0),
     Part("vllm", 2_000, "disaggregated"),
     Part("vllm-g2", 1_000),
+    Part("trtllm", 1_000, "disaggregated"),
     Part("vllm-dp", 1_000),
     Part("trtllm-dp", 500),
     Part("vllm-mtp", 500),

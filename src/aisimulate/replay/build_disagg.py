@@ -11,6 +11,7 @@ from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.decode_rank import DecodeRank
 from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.transfer import TransferTime
 from aisimulate.engine.worker import RankWorker
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
     from aisimulate.replay.disagg_fleet import Destination, Source
     from aisimulate.replay.fleet import Worker
+
+_RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
+    ("vllm", "prefill"): PrefillRank,
+    ("vllm", "decode"): DecodeRank,
+    ("trtllm", "prefill"): NoEvictPrefillRank,
+    ("trtllm", "decode"): NoEvictDecodeRank,
+}
 
 
 @dataclass(slots=True)
@@ -100,7 +108,7 @@ def _pool(execution: Execution, stage: str) -> _Pool:
         params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
     )
     timer = OneSidedTimer(both, prefills=stage == "prefill")
-    new_rank = PrefillRank if stage == "prefill" else DecodeRank
+    new_rank = _RANKS[params.backend, stage]
     workers: list[RankWorker | GroupWorker] = []
     for _ in range(getattr(spec.topology, stage).initial_workers):
         ranks = [new_rank(params, timer) for _ in range(role.dp_size)]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from aisimulate.config.traffic import RuntimeTraffic
 
 _LATER_PLACEMENTS = frozenset({"kv_router"})
-_DISAGGREGATED_BACKENDS = frozenset({"vllm"})
 _LATER_SCALINGS = frozenset({"planner"})
 
 
@@ -27,7 +26,8 @@ class Capabilities:
     `tiers`: KV cache tiers behind the GPU (`native_host_offload`, `g3_offload`), and `state_cache`.
     `speculation`: draft tokens (`aic_nextn`). `prefill_intervals`: prefills in some passes only
     (`prefill_schedule_interval`). `decode_intervals`: passes between prefills (`prefill_decode_interval`).
-    `kv_events`: emission of cache events.
+    `kv_events`: emission of cache events. `disaggregated_backends`: those of prefill and decode pools;
+    `disaggregated_speculation`: draft tokens there.
     """
 
     backends: frozenset[str]
@@ -40,6 +40,8 @@ class Capabilities:
     prefill_intervals: bool = False
     decode_intervals: bool = False
     kv_events: bool = False
+    disaggregated_backends: frozenset[str] = frozenset()
+    disaggregated_speculation: bool = False
 
 
 CURRENT = Capabilities(
@@ -52,6 +54,7 @@ CURRENT = Capabilities(
     prefill_intervals=True,
     decode_intervals=True,
     tiers=frozenset({"native_host_offload"}),
+    disaggregated_backends=frozenset({"trtllm", "vllm"}),
 )
 """What this version simulates."""
 
@@ -72,17 +75,19 @@ def require_supported(
         _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
         _require_rank_features(path, rank, capabilities)
         if spec.topology.kind == "disaggregated":
-            _require_stage(path, rank)
+            _require_stage(path, rank, capabilities)
     if traffic is not None and traffic.source_type == "trace":
         _require("traffic.trace_format", "trace format", traffic.format, capabilities.trace_formats)
 
 
-def _require_stage(path: str, rank: RankConfig) -> None:
+def _require_stage(path: str, rank: RankConfig, capabilities: Capabilities) -> None:
     """Refuse what only aggregated workers do so far."""
-    _require(f"{path}.backend", "disaggregated backend", rank.backend, _DISAGGREGATED_BACKENDS)
+    backends = capabilities.disaggregated_backends
+    _require(f"{path}.backend", "disaggregated backend", rank.backend, backends)
+    supported = ("aic_nextn",) if capabilities.disaggregated_speculation else ()
     for name, off in (("aic_nextn", None), ("prefill_schedule_interval", 1)):
         value = getattr(rank, name)
-        if value != off:
+        if value != off and name not in supported:
             problem = f"{show(value)} is not supported yet in a disaggregated topology"
             raise UnsupportedError(f"{path}.{name}: {problem} (supported: {show(off)})")
 

@@ -83,7 +83,8 @@ def _trtllm(config: Mapping[str, Any], role: str) -> list[str]:
     if config.get("context_length") is not None:
         arguments.append(f"--max_seq_len {config['context_length']}")
     options = "".join(f"\n#   {line}" for line in _trtllm_file(config, role, dp > 1))
-    return [*arguments, f"--extra_llm_api_options trtllm.yaml\n# trtllm.yaml:{options}"]
+    file = f"trtllm-{role}.yaml" if role in _KV_ROLES else "trtllm.yaml"
+    return [*arguments, f"--extra_llm_api_options {file}\n# {file}:{options}"]
 
 
 def _trtllm_file(config: Mapping[str, Any], role: str, attention_dp: bool) -> list[str]:
@@ -97,6 +98,10 @@ def _trtllm_file(config: Mapping[str, Any], role: str, attention_dp: bool) -> li
     ]
     if drafted := config.get("aic_nextn"):
         lines.append(f"speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {drafted}}}")
+    if role in _KV_ROLES:
+        lines.append("cache_transceiver_config: {backend: DEFAULT}")
+    if role == "prefill":
+        lines.append("disable_overlap_scheduler: true")  # context servers cannot run it
     return lines
 
 

@@ -70,7 +70,7 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
     """
     filtered, notes = effective_config(config, capabilities)
     trace = read_trace_facts(filtered)
-    branches, branch_notes = _enumerate(filtered)
+    branches, branch_notes = _enumerate(filtered, capabilities)
     policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
     notes = [*notes, *trace.notes, *single_gpu_notes(filtered.search_space), *branch_notes]
     notes += _coverage_notes(filtered, branches, policies)
@@ -88,11 +88,15 @@ def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
     return chosen
 
 
-def _enumerate(config: SmartSearchConfig) -> tuple[list[BranchSpace], list[str]]:
+def _enumerate(
+    config: SmartSearchConfig, capabilities: Capabilities | None
+) -> tuple[list[BranchSpace], list[str]]:
     """Enumerate the branches; the warnings about skipped modes become notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        branches = enumerate_branches(config, max_seq_len=config.search_space.context_length)
+        branches = enumerate_branches(
+            config, max_seq_len=config.search_space.context_length, capabilities=capabilities
+        )
     notes = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
     for branch in branches:
         notes += branch.notes

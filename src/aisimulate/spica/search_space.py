@@ -20,14 +20,12 @@ from aisimulate.spica.planner import enables_scaling
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aisimulate.replay.capabilities import Capabilities
     from aisimulate.spica.config import SearchSpace, SmartSearchConfig
     from aisimulate.spica.dropped_shapes import DroppedShape
     from aisimulate.spica.parallel_enum import ParallelConfig
 
 _NO_PIN = "no pinned config is in its pool"
-
-# What Replay refuses whatever the configs: (mode, backend) -> why.
-_REPLAY_INCOMPATIBLE = {("disagg", "trtllm"): "Replay cannot simulate trtllm in disagg mode"}
 
 
 @dataclass(frozen=True)
@@ -110,12 +108,27 @@ def favourable_role_knobs(search_space: SearchSpace, deployment_mode: str) -> di
     }
 
 
-def _collect_pools(space: SearchSpace, mode: str, max_seq_len: int | None) -> _ModePools:
-    """Ask for every backend's pool; a backend without data or without a viable config is refused."""
+def _not_simulated(
+    space: SearchSpace, mode: str, backend: str, capabilities: Capabilities | None
+) -> str | None:
+    """Say what Replay refuses whatever the config; None if nothing, or if Replay is not asked."""
+    if capabilities is None or mode != "disagg":
+        return None
+    if backend not in capabilities.disaggregated_backends:
+        return f"Replay cannot simulate {backend} in disagg mode yet"
+    if space.aic_nextn and not capabilities.disaggregated_speculation:
+        return "Replay cannot simulate aic_nextn in disagg mode yet"
+    return None
+
+
+def _collect_pools(
+    space: SearchSpace, mode: str, max_seq_len: int | None, capabilities: Capabilities | None
+) -> _ModePools:
+    """Ask for every backend's pool; one that cannot be simulated, has no data or no config is refused."""
     found = _ModePools()
     for backend in dict.fromkeys(space.backend):
-        if (mode, backend) in _REPLAY_INCOMPATIBLE:
-            found.refuse(backend, _REPLAY_INCOMPATIBLE[mode, backend])
+        if reason := _not_simulated(space, mode, backend, capabilities):
+            found.refuse(backend, reason)
             continue
         dropped: list[DroppedShape] = []
         try:
@@ -218,12 +231,15 @@ def _require_estimator(config: SmartSearchConfig) -> None:
         raise InputError(f"workload.kv_load_ratio needs the KV-capacity estimator: {reason}")
 
 
-def enumerate_branches(config: SmartSearchConfig, *, max_seq_len: int | None = None) -> list[BranchSpace]:
+def enumerate_branches(
+    config: SmartSearchConfig, *, max_seq_len: int | None = None, capabilities: Capabilities | None = None
+) -> list[BranchSpace]:
     """Build one branch per deployment mode, in listed order (spec 05 section 5).
 
     `max_seq_len` is the sequence length in tokens that one rank's KV must exceed; None stands for
-    `search_space.context_length`, and that for the model's maximum. A backend that cannot run a mode is
-    left out and a mode that no backend can run is skipped with a warning, both with the reason.
+    `search_space.context_length`, and that for the model's maximum. `capabilities` is what the replay that
+    will measure can do; None asks nobody. A backend that cannot run a mode is left out and a mode that no
+    backend can run is skipped with a warning, both with the reason.
 
     Raises:
         NoViableParallelConfig: no mode is left, or a pinned config is legal for no backend.
@@ -235,7 +251,7 @@ def enumerate_branches(config: SmartSearchConfig, *, max_seq_len: int | None = N
     branches: list[BranchSpace] = []
     skipped: dict[str, _ModePools] = {}
     for mode in dict.fromkeys(space.deployment_mode):
-        found = _collect_pools(space, mode, length)
+        found = _collect_pools(space, mode, length, capabilities)
         if space.parallel_configs:
             _keep_pinned(found, pinned_configs(space.parallel_configs, mode), space)
         if found.pools:
