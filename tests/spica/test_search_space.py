@@ -170,7 +170,7 @@ def test_drafts_are_not_searched_in_disagg(pools):
 
 @pytest.mark.parametrize(
     ("capabilities", "backends"),
-    [(CURRENT, ["vllm", "trtllm"]), (None, ["vllm", "sglang", "trtllm"])],
+    [(VLLM_PAIRS, ["vllm"]), (CURRENT, ["vllm", "sglang", "trtllm"]), (None, ["vllm", "sglang", "trtllm"])],
 )
 def test_pairs_are_searched_on_the_declared_backends(pools, capabilities, backends):
     pools()

@@ -15,8 +15,9 @@ class Handoff:
 
     The source samples one hidden token, or none when none is asked for. Instants in ns, None until they
     happen: the source is held, the destination reserved and activated, the source released.
-    `missing_tokens`: prompt tokens that the destination does not have, in whole blocks. `order`: arrival at
-    the decode rank; `attempted`: the state of that rank at the last try to reserve.
+    `pools`: those whose workers got it, "prefill" and "decode", in order. `missing_tokens`: prompt tokens
+    that the destination does not have, in whole blocks. `order`: arrival at the decode rank; `attempted`:
+    the state of that rank at the last try to reserve.
     """
 
     __slots__ = (
@@ -25,6 +26,7 @@ class Handoff:
         "held_ns",
         "missing_tokens",
         "order",
+        "pools",
         "released_ns",
         "request",
         "reserved_ns",
@@ -50,6 +52,7 @@ class Handoff:
         self.reserved_ns: int | None = None
         self.activated_ns: int | None = None
         self.released_ns: int | None = None
+        self.pools: tuple[str, ...] = ()
         self.missing_tokens = self.order = 0
         self.attempted = -1
 

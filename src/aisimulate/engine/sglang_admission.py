@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
 def admit_waiting(rank: SglangScheduler, now_ns: int) -> Refusal | None:
     """Select from the head of the queue until the head has to wait; tell why it has to, unless for a slot."""
     waiting, params, pool = rank.waiting, rank.params, rank.pool
-    slots = params.max_num_seqs - rank.decoders.count
+    slots = rank.slots - rank.decoders.count
     if slots <= 0:
         return None
     rank.input_left, rank.chunk_left = params.max_prefill_tokens, params.chunked_prefill_size

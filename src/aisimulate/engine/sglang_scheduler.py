@@ -48,6 +48,7 @@ class SglangScheduler(PricedRun):
         "decoders",
         "doomed",
         "entered",
+        "held",
         "input_left",
         "lagging",
         "lags",
@@ -72,6 +73,7 @@ class SglangScheduler(PricedRun):
         "run_context",
         "selected",
         "singles",
+        "slots",
         "spans",
         "timer",
         "waiting",
@@ -91,6 +93,8 @@ class SglangScheduler(PricedRun):
         self.doomed = False  # somebody in the queue can never be served
         self.entered = 0  # sequences that began to decode: the running order
         self.cooldown = 0  # passes to come that may not prefill
+        self.slots = params.max_num_seqs  # for decoders
+        self.held = 0  # prompts that have pages but do not run: handed over, or to come
         self.planned = 0  # decoders whose output others may ask for
         # Decoders that joined after the last decode pass, and the end of that pass.
         self.recent: dict[Sequence, None] = {}
@@ -194,7 +198,7 @@ class SglangScheduler(PricedRun):
         """Select prompts; a head that has to wait although nothing runs would wait for ever."""
         while self.waiting:
             self.refusal = admit_waiting(self, now_ns)
-            if self.selected or self.decoders.count or self.refusal is None:
+            if self.selected or self.decoders.count or self.refusal is None or self.held:
                 return
             head = self.waiting.popleft()
             self.reject(head, self.refusal.reason, head.computed)
@@ -379,7 +383,7 @@ class SglangScheduler(PricedRun):
 
     def _end(self, ending: list[Sequence], end_ns: int) -> None:
         """Complete sequences with their prefill: those without output, then those with one token left."""
-        ending.sort(key=_tokens_left)
+        ending.sort(key=tokens_left)
         for sequence in ending:
             if sequence.end_tokens > sequence.tokens:
                 self._emit(sequence, end_ns)
@@ -399,14 +403,18 @@ class SglangScheduler(PricedRun):
             if fits:
                 self._emit(sequence, end_ns)
                 pool.cache(sequence, sequence.tokens // page_size)
-            self.entered += 1
-            sequence.order = self.entered
-            self.decoders.add(sequence)
-            sequence.joined += 1  # its gap in the next pass is noted as its own
-            pool.begin_growth(sequence)
-            self.reservations.add(sequence, self.decoders.passes)
-            self.planned += sequence.planned
-            self.recent[sequence] = None
+            self.add_decoder(sequence)
+
+    def add_decoder(self, sequence: Sequence) -> None:
+        """Let a sequence whose tokens all have a page decode from the next pass on."""
+        self.entered += 1
+        sequence.order = self.entered
+        self.decoders.add(sequence)
+        sequence.joined += 1  # its gap in the next pass is noted as its own
+        self.pool.begin_growth(sequence)
+        self.reservations.add(sequence, self.decoders.passes)
+        self.planned += sequence.planned
+        self.recent[sequence] = None
 
     def _emit(self, sequence: Sequence, end_ns: int) -> None:
         """Let a sequence whose prefill ended emit a token."""
@@ -431,5 +439,6 @@ def _generated(sequence: Sequence) -> int:
     return sequence.base - sequence.input_tokens
 
 
-def _tokens_left(sequence: Sequence) -> int:
+def tokens_left(sequence: Sequence) -> int:
+    """Tokens to generate."""
     return sequence.end_tokens - sequence.tokens

@@ -16,8 +16,6 @@ from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 if TYPE_CHECKING:
-    from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.params import SglangParams
     from aisimulate.engine.sequence import Sequence
 
 
@@ -26,9 +24,9 @@ class SglangWorker(RunWorker[SglangScheduler]):
 
     __slots__ = ("_pass_count", "_pause")
 
-    def __init__(self, params: SglangParams, timer: PassTimer) -> None:
-        super().__init__(SglangScheduler(params, timer))
-        self._pause = _Pause([self._rank], params.prefill_decode_interval)
+    def __init__(self, rank: SglangScheduler) -> None:
+        super().__init__(rank)
+        self._pause = _Pause([rank], rank.params.prefill_decode_interval)
         self._pass_count = 0
 
     @property
@@ -87,9 +85,8 @@ class SglangWorker(RunWorker[SglangScheduler]):
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
         rank = self._rank
-        if not (rank.waiting or rank.decoders.count):
+        if not rank.has_work:
             return False
-        self.busy = True
         self.plans += 1
         self._start_ns = now_ns
         if rank.cooldown:
@@ -101,7 +98,8 @@ class SglangWorker(RunWorker[SglangScheduler]):
         else:
             self.exact = True
             self.end_ns = now_ns + rank.pass_ns
-        return True
+        self.busy = batch > 0 or rank.eventful
+        return self.busy
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
@@ -136,10 +134,10 @@ class SglangGroup(PassGroup[SglangScheduler]):
 
     __slots__ = ("_logs", "_pass_count", "_pause")
 
-    def __init__(self, params: SglangParams, timer: PassTimer, dp_size: int) -> None:
-        super().__init__([SglangScheduler(params, timer) for _ in range(dp_size)])
-        self._pause = _Pause(self.ranks, params.prefill_decode_interval)
-        self._logs = [GapLog(timer) for _ in range(dp_size)]  # ranks do not decode in the same passes
+    def __init__(self, ranks: list[SglangScheduler]) -> None:
+        super().__init__(ranks)
+        self._pause = _Pause(ranks, ranks[0].params.prefill_decode_interval)
+        self._logs = [GapLog(rank.timer) for rank in ranks]  # ranks do not decode in the same passes
         self._pass_count = 0
 
     @property

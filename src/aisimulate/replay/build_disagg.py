@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
@@ -13,13 +13,15 @@ from aisimulate.engine.decode_rank import DecodeRank
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
 from aisimulate.engine.prefill_rank import PrefillRank
+from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
+from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.transfer import TransferTime
 from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
-from aisimulate.replay.disagg_fleet import DisaggFleet
-from aisimulate.replay.engines import rank_params
+from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
+from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
-    from aisimulate.replay.disagg_fleet import Destination, Source
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.replay.disagg_fleet import FirstDestination, Source
     from aisimulate.replay.fleet import Worker
 
+PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
 _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
     ("vllm", "prefill"): PrefillRank,
     ("vllm", "decode"): DecodeRank,
@@ -46,7 +50,7 @@ class _Pool:
 
     role: RoleConfig
     rank: RankConfig
-    workers: list[RankWorker | GroupWorker]
+    workers: list[PairWorker]
     provenance: dict[str, object]
     notes: list[str]
 
@@ -61,11 +65,12 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     driver = make_driver(workload, prefill.rank.block_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     workers = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
-    fleet = DisaggFleet(
+    new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
+    fleet = new_fleet(
         workers,
         (
             cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
-            cast("list[list[Destination]]", [worker.ranks for worker in decode.workers]),
+            cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
         ),
         (
             PoolRoundRobin(len(prefill.workers), prefill.role.dp_size),
@@ -103,18 +108,30 @@ def _pool(execution: Execution, stage: str) -> _Pool:
         rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
         notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
         timing = timing_of(rank, aic)
-    params = rank_params(rank)
     both = timing.timer(
-        params.total_kv_tokens, rank.speedup_ratio, rank.speedup_ratio * rank.decode_speedup_ratio
+        rank.num_gpu_blocks * rank.block_size,
+        rank.speedup_ratio,
+        rank.speedup_ratio * rank.decode_speedup_ratio,
     )
     timer = OneSidedTimer(both, prefills=stage == "prefill")
-    new_rank = _RANKS[params.backend, stage]
-    workers: list[RankWorker | GroupWorker] = []
-    for _ in range(getattr(spec.topology, stage).initial_workers):
-        ranks = [new_rank(params, timer) for _ in range(role.dp_size)]
-        workers.append(RankWorker(ranks[0]) if role.dp_size == 1 else GroupWorker([*ranks]))
+    new_worker = _sglang_worker if rank.backend == "sglang" else _worker
+    replicas = getattr(spec.topology, stage).initial_workers
+    workers = [new_worker(rank, timer, stage, role.dp_size) for _ in range(replicas)]
     is_estimated = aic is not None and not explicit
     return _Pool(role, rank, workers, provenance_of(rank, timing, capacity_is_estimated=is_estimated), notes)
+
+
+def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
+    new_rank, params = _RANKS[rank.backend, stage], rank_params(rank)
+    ranks = [new_rank(params, timer) for _ in range(dp_size)]
+    return RankWorker(ranks[0]) if dp_size == 1 else GroupWorker([*ranks])
+
+
+def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
+    new_rank = SglangPrefillRank if stage == "prefill" else SglangDecodeRank
+    params = sglang_params(rank, dp_size)
+    ranks = [new_rank(params, timer) for _ in range(dp_size)]
+    return SglangWorker(ranks[0]) if dp_size == 1 else SglangGroup([*ranks])
 
 
 def _transfer_time(rank: RankConfig, latency_ms: float) -> TransferTime:

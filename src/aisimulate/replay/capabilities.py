@@ -54,7 +54,7 @@ CURRENT = Capabilities(
     prefill_intervals=True,
     decode_intervals=True,
     tiers=frozenset({"native_host_offload"}),
-    disaggregated_backends=frozenset({"trtllm", "vllm"}),
+    disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
 )
 """What this version simulates."""
 

@@ -19,6 +19,7 @@ from aisimulate.replay.fleet import NEVER, Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from collections.abc import Sequence as ListOf
 
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.transfer import TransferTime
@@ -45,17 +46,23 @@ class Destination(Protocol):
     def unblock(self) -> bool: ...  # noqa: D102
 
 
+class FirstDestination(Destination, Protocol):
+    """A destination that is reserved before its prompt is computed, maybe in vain."""
+
+    def cancel(self, handoff: Handoff) -> None: ...  # noqa: D102
+
+
 class DisaggFleet(Fleet):
     """Serves all traffic on a prefill and a decode pool.
 
     Workers are numbered prefill first. The prompt is computed before its destination is reserved
-    ("source first", as vLLM and TensorRT-LLM do).
+    ("source first", as vLLM and TensorRT-LLM do), or after that (`DestinationFirstFleet`).
     """
 
     def __init__(
         self,
         pools: tuple[list[Worker], list[Worker]],
-        ranks: tuple[list[list[Source]], list[list[Destination]]],
+        ranks: tuple[ListOf[ListOf[Source]], ListOf[ListOf[Destination]]],
         placements: tuple[Placement, Placement],
         driver: Driver,
         transfer: TransferTime,
@@ -74,6 +81,10 @@ class DisaggFleet(Fleet):
         self._idle: list[int] = []  # workers that may start a pass at this instant
         self._blocked: list[int] = []
         self._now_ns = self._boundary_ns = 0
+        # What follows from an arrival, a computed prompt, a reserved destination.
+        self._arrived: Callable[[Handoff], None] = self._submit
+        self._computed: Callable[[Handoff], None] = self._reserve
+        self._reserved: Callable[[Handoff], None] = self._start_transfer
 
     def run(self) -> None:
         """Run to the end of the traffic, or to the limit. Raises ReplayError when requests remain."""
@@ -114,7 +125,7 @@ class DisaggFleet(Fleet):
                 action(handoff)
             if self._arrival_ns <= now_ns:
                 for sequence in self._driver.pop_ready(now_ns):
-                    actions.append((self._submit, Handoff(sequence)))
+                    actions.append((self._arrived, Handoff(sequence)))
                 self._look_for_arrivals()
             self._start_passes(idle, now_ns)
             if not actions and self._arrival_ns > now_ns:
@@ -141,9 +152,9 @@ class DisaggFleet(Fleet):
             for source in terminal:
                 if source.status is None:
                     source.handoff.held_ns = now_ns
-                    self._actions.append((self._reserve, source.handoff))
+                    self._actions.append((self._computed, source.handoff))
                 else:
-                    self._end(source.handoff.request, source.status, source.reason)
+                    self._end(source.handoff, source.status, source.reason)
             return
         if terminal:
             for request in terminal:
@@ -190,6 +201,7 @@ class DisaggFleet(Fleet):
         source = handoff.source
         index, source.rank = self._placement.place(source)
         source.worker = index
+        handoff.pools += ("prefill",)
         self._workers[index].submit(source)
         self._idle.append(index)
 
@@ -197,11 +209,11 @@ class DisaggFleet(Fleet):
         """Queue a destination on a decode worker, or end the request when it can never have one."""
         request = handoff.request
         request.worker, request.rank = self._decode_placement.place(request)
+        handoff.pools += ("decode",)
         rank = self._destinations[request.worker][request.rank]
         is_idle = self._between_passes(self._first_decode + request.worker)
         if not rank.accept(handoff):
-            self._end(request, FAILED, request.reason)
-            self._actions.append((self._release, handoff))
+            self._end(handoff, FAILED, request.reason)
         elif is_idle:
             self._retry(rank)
 
@@ -211,7 +223,7 @@ class DisaggFleet(Fleet):
         if handoff is None:
             return False
         handoff.reserved_ns = self._now_ns
-        self._actions.append((self._start_transfer, handoff))
+        self._actions.append((self._reserved, handoff))
         return True
 
     def _retry_all(self, index: int) -> bool:
@@ -253,12 +265,48 @@ class DisaggFleet(Fleet):
         if handoff.activated_ns is not None:
             handoff.released_ns = self._now_ns
 
-    def _end(self, request: Sequence, status: str, reason: str | None) -> None:
-        """End a request that never decodes."""
+    def _end(self, handoff: Handoff, status: str, reason: str | None) -> None:
+        """End a request that never decodes, and give back what it holds elsewhere."""
         assert status in (REJECTED, FAILED)
+        request = handoff.request
         request.status, request.reason, request.terminal_ns = status, reason, self._now_ns
+        if handoff.held_ns is not None:
+            self._actions.append((self._release, handoff))
         self._driver.on_terminal(request, self._now_ns)
         self._look_for_arrivals()
+
+
+class DestinationFirstFleet(DisaggFleet):
+    """Reserves the destination of a prompt before it is computed, as SGLang does."""
+
+    def __init__(
+        self,
+        pools: tuple[list[Worker], list[Worker]],
+        ranks: tuple[ListOf[ListOf[Source]], ListOf[ListOf[FirstDestination]]],
+        placements: tuple[Placement, Placement],
+        driver: Driver,
+        transfer: TransferTime,
+        limit_ns: int | None = None,
+    ) -> None:
+        super().__init__(pools, ranks, placements, driver, transfer, limit_ns)
+        self._first_destinations = ranks[1]
+        self._arrived, self._computed, self._reserved = self._reserve, self._start_transfer, self._submit
+
+    def _end(self, handoff: Handoff, status: str, reason: str | None) -> None:
+        super()._end(handoff, status, reason)
+        if handoff.reserved_ns is not None:
+            self._actions.append((self._cancel, handoff))
+
+    def _cancel(self, handoff: Handoff) -> None:
+        """Give back a reservation, when its worker is between passes."""
+        request = handoff.request
+        index = self._first_decode + request.worker
+        if not self._between_passes(index):
+            self._defer(index, request.rank, self._cancel, handoff)
+            return
+        rank = self._first_destinations[request.worker][request.rank]
+        rank.cancel(handoff)
+        self._retry(rank)
 
 
 def _rank_order(deferred: tuple[int, Callable[[Handoff], None], Handoff]) -> int:

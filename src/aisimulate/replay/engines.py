@@ -10,6 +10,7 @@ from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.params import OffloadParams, RankParams, SglangParams
 from aisimulate.engine.ranks import make_rank
+from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
@@ -44,10 +45,10 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
 
 
 def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
-    params = _sglang_params(rank, dp_size)
+    params = sglang_params(rank, dp_size)
     if dp_size == 1:
-        return [SglangWorker(params, timer) for _ in range(replicas)]
-    return [SglangGroup(params, timer, dp_size) for _ in range(replicas)]
+        return [SglangWorker(SglangScheduler(params, timer)) for _ in range(replicas)]
+    return [SglangGroup([SglangScheduler(params, timer) for _ in range(dp_size)]) for _ in range(replicas)]
 
 
 def rank_params(rank: RankConfig) -> RankParams:
@@ -80,7 +81,8 @@ def _offload_params(rank: RankConfig, tier: HostOffload) -> OffloadParams:
     )
 
 
-def _sglang_params(rank: RankConfig, dp_size: int) -> SglangParams:
+def sglang_params(rank: RankConfig, dp_size: int) -> SglangParams:
+    """Take from the configuration what the scheduler of an SGLang rank needs."""
     settings = rank.sglang
     return SglangParams(
         num_gpu_blocks=rank.num_gpu_blocks,

@@ -35,14 +35,12 @@ def build_handoff_records(sequences: Iterable[Sequence], prefill_dp: int, decode
 
 def _record(handoff: Handoff, prefill_dp: int, decode_dp: int) -> Record:
     source, request = handoff.source, handoff.request
-    prefill_index = source.worker * prefill_dp + source.rank
-    placements = [placement("prefill", source, prefill_index)]
-    decode_index = None
-    if handoff.held_ns is not None:
-        routed_to = request.worker * decode_dp + request.rank
-        placements.append(placement("decode", request, routed_to))
-        # A destination that was refused has a placement, but no worker.
-        decode_index = None if request.status == FAILED else routed_to
+    of_pool = {"prefill": (source, prefill_dp), "decode": (request, decode_dp)}
+    routed = {
+        pool: sequence.worker * dp_size + sequence.rank
+        for pool, (sequence, dp_size) in of_pool.items()
+        if pool in handoff.pools
+    }
     return {
         **identity(request),
         **times_of(request, handoff.admissions),
@@ -50,10 +48,11 @@ def _record(handoff: Handoff, prefill_dp: int, decode_dp: int) -> Record:
         "requested_output_length": request.output_tokens,
         "output_length": request.emitted_tokens,
         "reused_input_tokens": reused_tokens(source),
-        "prefill_worker_idx": prefill_index,
-        "decode_worker_idx": decode_index,
+        "prefill_worker_idx": routed.get("prefill"),
+        # A destination that was refused has a placement, but no worker.
+        "decode_worker_idx": None if request.status == FAILED else routed.get("decode"),
         **_stages(handoff),
-        "routing_history": placements,
+        "routing_history": [placement(pool, of_pool[pool][0], routed[pool]) for pool in handoff.pools],
         **admission_summary([*_admissions("prefill", source), *_admissions("decode", request)]),
         **outcome_of(request),
     }
@@ -69,8 +68,8 @@ def _stages(handoff: Handoff) -> Record:
         "decode_admit_ms": to_ms(request.admissions[0][0]) if request.admissions else None,
         "source_released_ms": instant_ms(handoff.released_ns),
         "decode_reused_input_tokens": reused_tokens(request) if request.admissions else None,
-        "prefill_route_overlap_tokens": 0,
-        "decode_route_overlap_tokens": 0 if handoff.held_ns is not None else None,
+        "prefill_route_overlap_tokens": 0 if "prefill" in handoff.pools else None,
+        "decode_route_overlap_tokens": 0 if "decode" in handoff.pools else None,
     }
 
 
