@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from aisimulate.cli.main import main
+from aisimulate.perf.questions import PHASES, USED_BY
 
 ENGINE = ["--model", "Qwen/Qwen3-32B-FP8", "--system", "h200_sxm", "--tp", "2"]
 
@@ -128,6 +129,70 @@ def test_bad_input_is_one_line(capsys, options, words):
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("aisimulate perf: error: ")
     assert words in err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--phase", "capacity", "--isl", "5"], "capacity: --isl (used by prefill, mixed)"),
+        (["--phase", "capacity", "--context", "7"], "capacity: --context (used by decode, mixed)"),
+        (["--phase", "capacity", "--batch", "3"], "capacity: --batch (used by prefill, decode, mixed)"),
+        (["--phase", "capacity", "--operations"], "capacity: --operations (used by prefill, decode)"),
+        (["--phase", "mixed", "--operations"], "mixed: --operations (used by prefill, decode)"),
+        (["--phase", "prefill", "--context", "5"], "prefill: --context (used by decode, mixed)"),
+        (["--phase", "prefill,decode", "--prefill-batch", "7"], "decode: --prefill-batch (used by mixed)"),
+        (["--phase", "decode", "--isl", "5"], "decode: --isl (used by prefill, mixed)"),
+        (["--phase", "decode", "--prefix", "3"], "decode: --prefix (used by prefill, mixed)"),
+        (["--phase", "prefill", "--block_size", "16"], "prefill: --block-size (used by capacity)"),
+        (
+            ["--phase", "decode", "--max-num-batched-tokens", "16"],
+            "--max-num-batched-tokens (used by capacity)",
+        ),
+        (
+            ["--phase", "mixed", "--gpu-memory-utilization", "0.5"],
+            "--gpu-memory-utilization (used by capacity)",
+        ),
+        (["--phase", "prefill", "--nextn", "2"], "prefill: --nextn (used by decode, mixed)"),
+        (["--isl", "64", "--nextn", "2"], "prefill, capacity: --nextn (used by decode, mixed)"),
+        (
+            ["--phase", "decode", "--isl", "5", "--prefix", "3"],
+            "no effect on decode: --isl (used by prefill, mixed); --prefix (used by prefill, mixed)",
+        ),
+    ],
+)
+def test_options_that_the_phases_have_no_use_for_are_refused(capsys, options, words):
+    code, out, err = run(capsys, *ENGINE, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("aisimulate perf: error: no effect on ")
+    assert words in err
+
+
+VALUES = {
+    "batch": "3",
+    "isl": "512",
+    "prefix": "16",
+    "context": "512",
+    "prefill_batch": "2",
+    "nextn": "1",
+    "operations": None,
+    "block_size": "16",
+    "max_num_batched_tokens": "2048",
+    "gpu_memory_utilization": "0.5",
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_an_option_changes_every_phase_that_is_said_to_use_it(capsys, name):
+    flag = f"--{name.replace('_', '-')}"
+    given = [flag] if VALUES[name] is None else [flag, VALUES[name]]
+    for phase in USED_BY[name]:
+        assert document(capsys, "--phase", phase, *given)[phase] != document(capsys, "--phase", phase)[phase]
+
+
+def test_every_option_with_a_phase_is_tried():
+    other_backends = {"mem_fraction_static", "free_gpu_memory_fraction"}
+    assert {*VALUES, *other_backends} == set(USED_BY)
+    assert {phase for phases in USED_BY.values() for phase in phases} == set(PHASES)
 
 
 def test_a_figure_that_cannot_be_had_leaves_the_others(capsys):

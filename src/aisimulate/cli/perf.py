@@ -12,7 +12,7 @@ from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of, some_of, whole_number, whole_numbers
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
-from aisimulate.perf.questions import PHASES, Questions, ask
+from aisimulate.perf.questions import PHASES, USED_BY, Questions, ask, unused_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,13 +78,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    phases = _phases(arguments)
+    _check_used(arguments, phases)
     from aisimulate.perf.model import PerfModel  # noqa: PLC0415 - a bad command line is told before
     from aisimulate.report.perf import perf_json, perf_text  # noqa: PLC0415 - as above
 
     model = PerfModel(**_given(arguments, _SETTINGS))
-    answers = ask(model, Questions(phases=_phases(arguments), **_given(arguments, _QUESTIONS)))
+    answers = ask(model, Questions(phases=phases, **_given(arguments, _QUESTIONS)))
     write = perf_json if arguments.format == "json" else perf_text
-    code = show(PROG, write(model, answers, operations=arguments.operations), DONE)
+    code = show(PROG, write(model, answers, operations=hasattr(arguments, "operations")), DONE)
     for problem in answers.problems:
         code = fail(PROG, problem, FAILED)
     return code
@@ -104,6 +106,14 @@ def _phases(arguments: argparse.Namespace) -> tuple[str, ...]:
     if prefill == decode or hasattr(arguments, "prefill_batch"):
         return PHASES
     return ("prefill" if prefill else "decode", "capacity")
+
+
+def _check_used(arguments: argparse.Namespace, phases: tuple[str, ...]) -> None:
+    """Refuse options that were given and cannot act in the phases."""
+    unused = unused_values(vars(arguments), phases)
+    if unused:
+        named = (f"--{name.replace('_', '-')} (used by {', '.join(USED_BY[name])})" for name in unused)
+        raise InputError(f"no effect on {', '.join(phases)}: {'; '.join(named)}")
 
 
 def _dashed(argument: str) -> str:
@@ -142,7 +152,7 @@ def _parser() -> OneLineParser:
     output.add_argument(
         "--format", type=one_of(("table", "json")), metavar="NAME", default="table", help="table or json"
     )
-    output.add_argument("--operations", action="store_true", default=False, help="also list every operation")
+    output.add_argument("--operations", action="store_true", help="also list every operation")
     return parser
 
 

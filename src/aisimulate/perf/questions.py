@@ -20,6 +20,27 @@ Answer = TypeVar("Answer")
 PHASES = ("prefill", "decode", "mixed", "capacity")
 MAX_ROWS = 10_000
 
+_LATENCIES = ("prefill", "decode", "mixed")
+_PROMPTS = ("prefill", "mixed")
+_DECODES = ("decode", "mixed")
+_CAPACITY = ("capacity",)
+
+# The phases whose answers a value can change; what is not listed describes the engine in all of them.
+USED_BY = {
+    "batch": _LATENCIES,
+    "isl": _PROMPTS,
+    "prefix": _PROMPTS,
+    "context": _DECODES,
+    "prefill_batch": ("mixed",),
+    "nextn": _DECODES,
+    "operations": ("prefill", "decode"),
+    "block_size": _CAPACITY,
+    "max_num_batched_tokens": _CAPACITY,
+    "gpu_memory_utilization": _CAPACITY,
+    "mem_fraction_static": _CAPACITY,
+    "free_gpu_memory_fraction": _CAPACITY,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Questions:
@@ -63,6 +84,12 @@ def ask(model: PerfModel, questions: Questions) -> Answers:
         _ask_all([call], capacities, answers.problems)
         answers.capacity = capacities[0] if capacities else None
     return answers
+
+
+def unused_values(names: Iterable[str], phases: Iterable[str]) -> list[str]:
+    """List those of the named values that change no answer of `phases`."""
+    asked = set(phases)
+    return [name for name in names if asked.isdisjoint(USED_BY.get(name, PHASES))]
 
 
 def _prefills(model: PerfModel, q: Questions) -> Iterator[Callable[[], Latency]]:
