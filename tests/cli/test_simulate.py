@@ -141,6 +141,18 @@ def test_telemetry_goes_to_a_file(simulate, tmp_path):
     assert [sample["sampled_at_ms"] for sample in lines_of(out)] == [0.0, 30.0]
 
 
+@pytest.mark.parametrize("interval", [[], ["--telemetry-interval-ms", "50"]])
+def test_too_many_samples_are_one_line_and_no_file(simulate, tmp_path, interval):
+    late = SPEC | {"requests": [{**SPEC["requests"][0], "arrival_time_ms": 1.7e12}]}
+    out, records = tmp_path / "telemetry.jsonl", tmp_path / "records.jsonl"
+    code, text, err = simulate("--telemetry", out, "--per-request", records, *interval, payload=late)
+    assert (code, text, err.count("\n")) == (2, "", 1)
+    assert err.startswith("aisimulate simulate: error: --telemetry-interval-ms: ")
+    assert err.endswith(", more than 1,000,000; try 200000000\n")
+    assert not out.exists()
+    assert not records.exists()
+
+
 def test_a_timeline_goes_to_a_file(simulate, tmp_path):
     out = tmp_path / "timeline.json"
     simulate("--timeline", out)
@@ -175,7 +187,7 @@ def test_a_broken_invariant_fails_the_command(simulate, monkeypatch, tmp_path):
     ("options", "words"),
     [
         (["--telemetry-interval-ms", "5"], "--telemetry-interval-ms has no effect without --telemetry"),
-        (["--telemetry", "{}/t", "--telemetry-interval-ms", "0"], "telemetry interval: 0 ms"),
+        (["--telemetry", "{}/t", "--telemetry-interval-ms", "0"], "error: --telemetry-interval-ms: 0 ms is"),
         (["--telemetry", "{}/t", "--telemetry-interval-ms", "x"], "invalid float value: 'x'"),
         (["--timeline", "{}/t", "--per-request", "{}/t"], "is the file of --per-request too"),
         (["--timeline", "{}/missing/t"], "missing is not a directory"),

@@ -214,6 +214,38 @@ def test_an_impossible_interval_is_refused(interval_ms: float) -> None:
         Telemetry(interval_ms, print)
 
 
+def test_messages_name_the_interval_as_told() -> None:
+    with pytest.raises(InputError, match=r"^--every: 0 ms is not"):
+        Telemetry(0.0, print, name="--every")
+
+
+@pytest.mark.parametrize("requests", [[(1.7e12, 8, 3)], [(0.0, 8, 3), (1.7e12, 8, 3)]])
+def test_too_many_samples_are_refused_before_they_are_taken(requests: list) -> None:
+    samples: list[dict[str, Any]] = []
+    with pytest.raises(InputError) as caught:
+        execute(payload(requests), observers=[Telemetry(1000.0, samples.append, name="--every")])
+    assert str(caught.value) == (
+        "--every: 1000 ms makes 1,700,000,000 samples up to 1.7e+12 ms, more than 1,000,000; try 200000000"
+    )
+    assert len(samples) <= 1
+    execute(payload(requests), observers=[Telemetry(200000000.0, samples.append)])
+    assert 8000 < len(samples) < 9000
+
+
+def test_as_many_samples_as_allowed_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{Telemetry.__module__}.MOST_SAMPLES", 6)
+    monkeypatch.setattr(f"{Telemetry.__module__}._ADVISED_SAMPLES", 2)
+    _, samples, _ = observe(payload([(5.0, 8, 3)]), 5.0)  # ends at 25 ms
+    assert [sample["kind"] for sample in samples] == ["baseline", *["periodic"] * 5]
+    with pytest.raises(InputError, match=r": 4 ms makes 7 samples up to 25 ms, more than 6; try 20$"):
+        observe(payload([(5.0, 8, 3)]), 4.0)
+
+
+def test_an_interval_beyond_all_time_is_fine() -> None:
+    _, samples, _ = observe(payload([(0.0, 8, 3)]), 1e308)
+    assert [sample["kind"] for sample in samples] == ["baseline", "final"]
+
+
 @pytest.mark.parametrize(
     ("name", "blinded"),
     [

@@ -1,16 +1,20 @@
 """Telemetry: gauges and counters of a replay, sampled on its own clock (spec 02 section 7).
 
 A baseline once everything at 0 is settled, then a sample at every multiple of the interval, and a last one
-when the replay ends between two of them. Sampling looks at the replay and never changes it: inside a run of
-passes the gauges are computed for the passes that ended by then.
+when the replay ends between two of them. More than `MOST_SAMPLES` are refused before they are taken.
+Sampling looks at the replay and never changes it: inside a run of passes the gauges are computed for the
+passes that ended by then.
 """
 
 from __future__ import annotations
 
+import sys
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
-from aisimulate.core.units import NS_PER_S, clock_ns, to_ms
+from aisimulate.core.units import NS_PER_MS, NS_PER_S, clock_ns, to_ms
 from aisimulate.replay.observe.hub import Observer
 from aisimulate.replay.observe.traffic import TrafficCounters
 
@@ -23,20 +27,32 @@ if TYPE_CHECKING:
 
 Sample = dict[str, Any]
 
+# Times in ms since 1970 as arrivals would ask for 1e9 samples, which no memory holds.
+MOST_SAMPLES = 1_000_000
+
 _LEAST_INTERVAL_MS = 1e-3
+_ADVISED_SAMPLES = 10_000
 
 
 class Telemetry(Observer):
     """Samples a replay every `interval_ms` and hands each sample to `sink`.
 
     A sample is a JSON object; gauges are as of the last pass that ended (or request that was queued) on the
-    rank, counters cover the time since the sample before. Raises InputError for an interval below 1 us.
+    rank, counters cover the time since the sample before. Messages call the interval `name`.
+
+    Raises InputError for an interval below 1 us; and while the replay runs, as soon as it is known to last
+    for more than MOST_SAMPLES multiples of the interval, before any of those that lead there is sampled.
     """
 
-    def __init__(self, interval_ms: float, sink: Callable[[Sample], object]) -> None:
+    def __init__(
+        self, interval_ms: float, sink: Callable[[Sample], object], *, name: str = "telemetry interval"
+    ) -> None:
         if not _LEAST_INTERVAL_MS <= interval_ms < float("inf"):
-            raise InputError(f"telemetry interval: {interval_ms:g} ms is not a finite time >= 0.001 ms")
+            raise InputError(f"{name}: {interval_ms:g} ms is not a finite time >= 0.001 ms")
         self._interval_ms = interval_ms
+        self._name = name
+        # When one sample too many would be due; multiples of a finite interval may be infinite.
+        self._too_late_ns = clock_ns(min(MOST_SAMPLES * interval_ms, sys.float_info.max))
         self._sink = sink
         self._workers: list[WatchedWorker] = []
         self._gauges: list[list[Gauges]] = []
@@ -88,10 +104,20 @@ class Telemetry(Observer):
     # Samples ----------------------------------------------------------------------------------------
 
     def _sample_until(self, last_ns: int) -> None:
+        if last_ns >= self._too_late_ns:
+            raise InputError(self._too_many(last_ns))
         if self._ordinal == 0 and last_ns >= 0:
             self._sample("baseline", 0)
         while (next_ns := clock_ns(self._ordinal * self._interval_ms)) <= last_ns:
             self._sample("periodic", next_ns)
+
+    def _too_many(self, last_ns: int) -> str:
+        last_ms = to_ms(last_ns)
+        samples = last_ns // (Fraction(self._interval_ms) * NS_PER_MS) + 1
+        return (
+            f"{self._name}: {self._interval_ms:.12g} ms makes {samples:,} samples up to {last_ms:.6g} ms, "
+            f"more than {MOST_SAMPLES:,}; try {_round_up(last_ms / _ADVISED_SAMPLES):.12g}"
+        )
 
     def _sample(self, kind: str, at_ns: int) -> None:
         forwards = self._forwards_by(at_ns)
@@ -164,3 +190,9 @@ class Telemetry(Observer):
                 }
             )
         return entries
+
+
+def _round_up(value: float) -> float:
+    """Give the least number of one decimal digit that is not below `value`."""
+    exact = Decimal(value)
+    return float(exact.quantize(Decimal((0, (1,), exact.adjusted())), ROUND_CEILING))
