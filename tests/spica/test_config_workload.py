@@ -53,6 +53,15 @@ def test_what_could_not_be_replayed_is_refused(fields, field):
     assert one_line(caught.value, "", SmartSearchConfig).startswith(f"workload.{field}: ")
 
 
+def test_a_trace_block_is_as_long_as_the_payload_can_say():
+    assert Workload(**TRACE, trace_block_size=2**32 - 1).block_tokens == 2**32 - 1
+    with pytest.raises(ValidationError) as caught:
+        make_config(workload=TRACE | {"trace_block_size": 2**32})
+    assert one_line(caught.value, "", SmartSearchConfig).startswith(
+        "workload.trace_block_size: trace_block_size must be at most 4294967295 tokens, got 4294967296"
+    )
+
+
 def test_the_largest_workload_is_accepted():
     workload = Workload(isl=10**7, osl=10**7, num_request_ratio=10, concurrency=10**6)
     assert workload.resolved_request_count() == 10**7

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from spica_walk import PINNED, changed
+from spica_walk import PAIR, PINNED, changed, look
 
 from aisimulate.cli.spica import main
 from aisimulate.core.errors import InputError
@@ -17,6 +17,8 @@ from aisimulate.spica.plan import plan_search
 
 ROW = {"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [1, 2]}
 TRACES = Path(__file__).parents[1] / "data" / "traces"
+PLAYS = {"trace_path": str(TRACES / "plays.jsonl"), "trace_format": "agentic_mooncake"}
+SUBAGENT = {"trace_path": str(TRACES / "subagent.json"), "trace_format": "weka"}
 LLAMA = "meta-llama/Meta-Llama-3.1-8B"
 
 
@@ -63,13 +65,64 @@ def test_a_speed_up_that_leaves_the_clock(trace):
 
 
 def test_an_agentic_trace_has_no_cap_on_concurrency():
-    plays = {"trace_path": str(TRACES / "plays.jsonl"), "trace_format": "agentic_mooncake"}
-    assert planned(plays).branches
-    assert refused(plays | {"replay_concurrency": 2}) == (
+    assert planned(PLAYS).branches
+    assert refused(PLAYS | {"replay_concurrency": 2}) == (
         "workload.replay_concurrency: 2: an agentic trace does not support it"
     )
-    text = refused(plays | {"arrival_speedup_ratio": 1e-13})
+    text = refused(PLAYS | {"arrival_speedup_ratio": 1e-13})
     assert text.startswith("arrival_speedup_ratio 1e-13: request 'A1' would go beyond")
+
+
+def searched_modes(plan):
+    return [branch.deployment_mode for branch in plan.branches]
+
+
+@pytest.mark.parametrize("workload", [PLAYS, SUBAGENT], ids=lambda workload: workload["trace_format"])
+def test_an_agentic_trace_is_not_searched_on_separate_pools(workload, monkeypatch):
+    """Every candidate that is left can be replayed, and settings of the other pools are said to be inert."""
+    changes = {"deployment_mode": ["disagg", "agg"], "parallel_configs": None, "prefill_max_num_seqs": [8]}
+    config = changed(
+        PINNED, {"workload": workload} | {f"search_space.{name}": value for name, value in changes.items()}
+    )
+    found = look(config, monkeypatch)
+    assert searched_modes(found.result.plan) == ["agg"]
+    assert {payload["spec"]["topology"]["kind"] for payload in found.payloads} == {"aggregated"}
+    assert {status for status, _ in found.statuses} == {"feasible"}
+    assert found.notes[:2] == [
+        "deployment_mode: dropped disagg (an agentic trace requires an aggregated topology), searching agg",
+        "prefill_max_num_seqs: no effect without disagg",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("context", "modes"), [({}, ["disagg", "agg"]), ({"agent_context": {"session_id": "s"}}, ["agg"])]
+)
+def test_the_trace_decides_and_not_its_format(context, modes, trace):
+    prompt = {"trace_block_size": 4, "input_length": 8, "input_sequence_hashes": [11, 12]}
+    request = {"request_id": "a", "output_tokens": 2, "request_received_ms": 100, "total_time_ms": 10}
+    outer = {"schema": "dynamo.request.trace.v1", "event_type": "request_end", "event_time_unix_ms": 110}
+    path = trace(outer | {"request": request | {"replay": prompt}} | context)
+    workload = {"trace_path": str(path), "trace_format": "dynamo"}
+    plan = planned(workload, deployment_mode=["disagg", "agg"], parallel_configs=None)
+    assert searched_modes(plan) == modes
+    assert any("deployment_mode" in note for note in plan.notes) == ("disagg" not in modes)
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], ["--quiet"]], ids=["dry run", "search"])
+def test_an_agentic_trace_on_separate_pools_alone_is_refused(options, tmp_path, capsys):
+    file = tmp_path / "search.yaml"
+    file.write_text(yaml.safe_dump(changed(PAIR, {"workload": PLAYS})))
+    assert main(["--config", str(file), *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert (
+        "search_space.deployment_mode: disagg: an agentic trace requires an aggregated topology; use agg"
+    ) in err
+
+
+def test_an_evaluator_of_the_users_own_may_take_agents_on_separate_pools():
+    config = SmartSearchConfig.model_validate(changed(PAIR, {"workload": PLAYS}))
+    assert searched_modes(plan_search(config, capabilities=None)) == ["disagg"]
 
 
 def test_a_trace_may_be_a_folder(tmp_path):

@@ -17,6 +17,7 @@ from aisimulate.spica.field_types import (
     Length,
     NaturalInt,
     NaturalNumber,
+    PayloadTokens,
     PositiveInt,
     PositiveNumber,
     Ratio,
@@ -87,7 +88,7 @@ class Workload(SpicaModel):
     inter_turn_delay_ms: NaturalNumber = 0.0
     trace_path: Text | None = None
     trace_format: Annotated[str, AfterValidator(_check_format)] = "mooncake"
-    trace_block_size: PositiveInt = 512
+    trace_block_size: PayloadTokens = 512
     arrival_speedup_ratio: PositiveNumber = 1.0
     replay_concurrency: Annotated[Integer, AfterValidator(_check_cap)] | None = None
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
+from aisimulate.config.base import U32_MAX
 from aisimulate.core.limits import MAX_LENGTH_TOKENS
 
 
@@ -40,6 +41,12 @@ def _simulable(value: int, info: ValidationInfo) -> int:
     return value
 
 
+def _fits_payload(value: int, info: ValidationInfo) -> int:
+    if value > U32_MAX:
+        raise ValueError(f"{info.field_name} must be at most {U32_MAX} tokens, got {value}")
+    return value
+
+
 def _at_least_one(value: int, info: ValidationInfo) -> int:
     if value < 1:
         raise ValueError(f"{info.field_name} must be at least 1, got {value}")
@@ -67,6 +74,8 @@ def _not_blank(value: str, info: ValidationInfo) -> str:
 Integer = Annotated[int, BeforeValidator(_refuse_boolean)]
 Number = Annotated[float, BeforeValidator(_refuse_boolean)]
 PositiveInt = Annotated[Integer, AfterValidator(_positive)]
+# As long as the payload can say; `Length` ends where the simulator does.
+PayloadTokens = Annotated[PositiveInt, AfterValidator(_fits_payload)]
 Length = Annotated[PositiveInt, AfterValidator(_simulable)]
 PositiveNumber = Annotated[Number, AfterValidator(_positive)]
 NaturalInt = Annotated[Integer, AfterValidator(_not_negative)]

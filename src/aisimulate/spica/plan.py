@@ -70,6 +70,9 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
     """
     filtered, notes = effective_config(config, capabilities)
     trace = read_trace_facts(filtered)
+    if trace.is_agentic:
+        # Known only now: what needs no trace is refused before one is read.
+        filtered, notes = effective_config(config, capabilities, is_agentic=True)
     branches, branch_notes = _enumerate(filtered, capabilities)
     policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
     notes = [*notes, *trace.notes, *single_gpu_notes(filtered.search_space), *branch_notes]

@@ -27,17 +27,21 @@ Step: TypeAlias = "Callable[[SmartSearchConfig], FilterResult]"
 _TOPOLOGIES = {"agg": "aggregated", "disagg": "disaggregated"}
 
 
-def effective_config(config: SmartSearchConfig, capabilities: Capabilities | None = CURRENT) -> FilterResult:
+def effective_config(
+    config: SmartSearchConfig, capabilities: Capabilities | None = CURRENT, *, is_agentic: bool = False
+) -> FilterResult:
     """Return the config a run searches and one note per choice or field that it leaves aside.
 
-    `capabilities` None means that an evaluator of the user's decides what can be measured. Raises
-    InputError when a goal leaves no scaling policy, UnsupportedError when nothing that the replay can
-    simulate remains.
+    `capabilities` None means that an evaluator of the user's decides what can be measured. `is_agentic`
+    tells that the trace is a graph of requests. Raises InputError when a goal leaves no scaling policy or
+    such a trace no deployment mode, UnsupportedError when nothing that the replay can simulate remains.
     """
     steps: list[Step] = [_drop_throughput_scaling, _drop_unseeded_scaling, _collapse_easy_planner]
     if capabilities is not None:
         # Before the last filter, which would otherwise speak of a planner that is dropped anyway.
         steps.insert(2, lambda current: apply_capabilities(current, capabilities))
+        if is_agentic:
+            steps.append(_keep_aggregated)
     current, notes = _run(steps, config)
     return current, notes + inert_notes(config, current)
 
@@ -103,6 +107,20 @@ def _keep_supported(knob: str, legal: Callable[[Any], bool], config: SmartSearch
         raise UnsupportedError(f"search_space.{knob}: none of {_listed(entries)} can be simulated yet")
     note = f"{knob}: dropped {_listed(dropped)} (cannot be simulated yet), searching {_listed(kept)}"
     return _with_choices(config, {knob: kept}), [note]
+
+
+def _keep_aggregated(config: SmartSearchConfig) -> FilterResult:
+    """Drop the modes in which every replay of an agentic trace would be refused."""
+    modes = config.search_space.deployment_mode
+    kept = [mode for mode in modes if _TOPOLOGIES[mode] == "aggregated"]
+    dropped = [mode for mode in modes if mode not in kept]
+    rule = "an agentic trace requires an aggregated topology"
+    if not dropped:
+        return config, []
+    if not kept:
+        raise InputError(f"search_space.deployment_mode: {_listed(modes)}: {rule}; use agg")
+    note = f"deployment_mode: dropped {_listed(dropped)} ({rule}), searching {_listed(kept)}"
+    return _with_choices(config, {"deployment_mode": kept}), [note]
 
 
 def _drop_throughput_scaling(config: SmartSearchConfig) -> FilterResult:

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TraceFacts:
-    """`model_context_tokens` is known without a trace too; `digest` (SHA-256) only with one."""
+    """`model_context_tokens` is known without a trace too; `digest` (SHA-256) only with one.
+
+    `is_agentic`: the trace is a graph of requests, which not all of its format need be.
+    """
 
     model_context_tokens: int | None
     digest: str | None = None
     notes: list[str] = field(default_factory=list)
+    is_agentic: bool = False
 
 
 def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
@@ -45,7 +49,8 @@ def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
     path = Path(config.workload.trace_path)
     digest = _digest(path, config.folder)
     trace = _checked_trace(path, config.workload)
-    return TraceFacts(context_tokens, digest, trace.remarks + _long_rows(path, trace, config, context_tokens))
+    notes = trace.remarks + _long_rows(path, trace, config, context_tokens)
+    return TraceFacts(context_tokens, digest, notes, is_agentic=trace.graph is not None)
 
 
 def _context_tokens(config: SmartSearchConfig) -> int | None:
