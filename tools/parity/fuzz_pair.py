@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # The first answer of a child includes its imports.
 START_UP_S = 60.0
 SHOWN_DIFFERENCES = 8
+PAIR = {"prefill": "prefill", "decode": "decode"}
 Result = dict[str, Any]
 
 
@@ -104,18 +105,25 @@ def _run_by_runtime(payload: dict[str, Any], trace: str) -> tuple[int, list[Any]
 
 
 def _run_by_dynamo(payload: dict[str, Any], trace: str) -> tuple[int, list[Any]]:
-    """Number of requests of an aggregated replay, and their records."""
+    """Number of requests, and their records; it takes no latency of handoffs."""
     core = importlib.import_module("dynamo._core")
     spec, traffic = payload["spec"], payload["traffic"]
-    engine = {"engine": spec["engine"]["rank"], "dp_size": spec["engine"]["dp_size"]}
+    topology, fleet = spec["topology"], {}
+    roles = {"workers": "engine"} if topology["kind"] == "aggregated" else PAIR
+    for pool, role in roles.items():
+        engine = spec["engine"] if role == "engine" else spec["engine"][role]
+        settings = {"engine": engine["rank"], "dp_size": engine["dp_size"]}
+        prefix = "extra" if role == "engine" else role
+        fleet[f"{prefix}_engine_args"] = core._normalize_mocker_config(settings)
+        workers = "num_workers" if role == "engine" else f"num_{role}_workers"
+        fleet[workers] = topology[pool]["initial_workers"]
     options = {name: traffic[name] for name in ("replay_concurrency",) if name in traffic}
     result = core.run_mocker_trace_replay(
         [trace],
-        extra_engine_args=core._normalize_mocker_config(engine),
-        num_workers=spec["topology"]["workers"]["initial_workers"],
         trace_block_size=traffic["trace_block_size"],
         router_mode="round_robin",
         capture_per_request=True,
+        **fleet,
         **options,
     )
     return len(result.per_request), result.per_request

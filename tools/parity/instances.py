@@ -32,7 +32,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
         rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if backend == "vllm" else 1
     if "g2" in features:
         rank |= _host_memory(draw, features)
-    if disaggregated and draw.random() < 0.6:
+    if disaggregated and (backend == "sglang" or draw.random() < 0.6):
         rank |= _transfer(draw)
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
     spec = {

@@ -2,8 +2,8 @@
 
     python -m tools.parity.suite --peer PYTHON [--peer-standalone PYTHON] [--share 0.1] [--seed N]
 
-`--peer` has ai-dynamo-runtime, `--peer-standalone` the stand-alone `aisimulate` wheel, which alone runs pairs
-of pools from a payload. Kinds whose interpreter is not given are named as not run. 1 if anything differs.
+`--peer` has ai-dynamo-runtime, `--peer-standalone` the stand-alone `aisimulate` wheel, which runs pairs of
+pools but those of SGLang. Kinds whose interpreter is not given are named as not run. 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ PARTS = (
     Part("vllm", 2_000, "disaggregated"),
     Part("vllm-g2", 1_000),
     Part("trtllm", 1_000, "disaggregated"),
+    Part("sglang", 1_000, "disaggregated", limit_s=1.0),
     Part("vllm-dp", 1_000),
     Part("trtllm-dp", 500),
     Part("vllm-mtp", 500),
@@ -70,7 +71,9 @@ def main() -> int:
     print(f"seeds from {seed}")
     differs = 0
     for part in PARTS:
-        peer = args.peer if part.topology == "aggregated" else args.peer_standalone
+        # The stand-alone peer takes pairs of pools from a payload, but follows another revision of SGLang.
+        alone = part.topology == "disaggregated" and part.kind != "sglang"
+        peer = args.peer_standalone if alone else args.peer
         if peer is None:
             print(f"{part.kind} {part.topology}: not run, no stand-alone peer given")
             continue

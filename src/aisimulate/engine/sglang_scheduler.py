@@ -232,6 +232,9 @@ class SglangScheduler(PricedRun):
             opening = decoders.opening()
             if not decoders.count:
                 return 1
+            if opening > pool.free + pool.inactive:
+                self.lagging = True  # it has to wait
+                return 1
         pool.take(opening)
         self._opening = opening
         self.run_batch = decoders.count
@@ -264,9 +267,14 @@ class SglangScheduler(PricedRun):
         return passes, blocks
 
     def _retract(self) -> None:
-        """Take out decoders until the next token of all others has room; a lone one can never go on."""
+        """Take out decoders until the next token of all others has room; a lone one can never go on.
+
+        It may go on once prompts on their way to this rank have arrived, which hold pages meanwhile.
+        """
         decoders, pool = self.decoders, self.pool
         while decoders.opening() > pool.free + pool.inactive:
+            if self.held and decoders.count == 1:
+                break
             sequence = min(decoders.members, key=_generated)
             self._take_out(sequence)
             if not decoders.count:
@@ -276,6 +284,8 @@ class SglangScheduler(PricedRun):
             sequence.computed = 0
             self.waiting.append(sequence)
             self.retracted = True
+        if not self.retracted:
+            return
         prompts = sum([sequence.input_tokens for sequence in decoders.members])
         limits = sum([sequence.end_tokens for sequence in decoders.members]) - prompts
         expected = decoders.context_tokens - prompts + float(RETRACTION_STEPS) * decoders.count
