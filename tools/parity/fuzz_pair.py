@@ -28,7 +28,7 @@ from instances import TRACE, instance
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The first answer of a child includes its imports.
+# A child says when it has imported everything.
 START_UP_S = 60.0
 SHOWN_DIFFERENCES = 8
 PAIR = {"prefill": "prefill", "decode": "decode"}
@@ -56,13 +56,11 @@ class Runner:
 
     def result(self, item: dict[str, Any]) -> Result:
         """Records of an instance, or its error."""
-        wait_s = self._limit_s
         if self._child is None:
             self._start()
-            wait_s += START_UP_S
         self._tasks.put(item)
         try:
-            return self._answers.get(timeout=wait_s)
+            return self._answers.get(timeout=self._limit_s)
         except queue.Empty:
             self.close()
             return {"seed": item["seed"], "error": f"no answer within {self._limit_s:g} s"}
@@ -78,18 +76,25 @@ class Runner:
         self._tasks, self._answers = self._context.Queue(), self._context.Queue()
         self._child = self._context.Process(target=_serve, args=(self._tasks, self._answers), daemon=True)
         self._child.start()
+        self._answers.get(timeout=START_UP_S)
 
 
 def _serve(tasks: Any, answers: Any) -> None:
+    importlib.import_module("aisimulate._runtime" if _has_runtime() else "dynamo._core")
+    answers.put(None)
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.jsonl"
         while True:
             answers.put(_replay(tasks.get(), trace))
 
 
+def _has_runtime() -> bool:
+    return importlib.util.find_spec("aisimulate") is not None
+
+
 def _replay(item: dict[str, Any], trace: Path) -> Result:
     trace.write_text("".join(json.dumps(row) + "\n" for row in item["rows"]))
-    run_payload = _run_by_runtime if importlib.util.find_spec("aisimulate") else _run_by_dynamo
+    run_payload = _run_by_runtime if _has_runtime() else _run_by_dynamo
     try:
         number, records = run_payload(item["payload"], str(trace))
     except BaseException as error:  # a panic of the reference is not an Exception
