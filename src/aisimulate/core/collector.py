@@ -19,4 +19,9 @@ def paused_collector() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if gc.get_freeze_count() == 0:
+                # Moves what is left (a cached trace, above all) to the oldest generation unseen, where the
+                # collector would put it after looking through it twice.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.payload import parse_payload
+from aisimulate.core.collector import paused_collector
 from aisimulate.core.errors import ReplayError, UnsupportedError
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.observe.hub import Hub
@@ -16,7 +15,7 @@ from aisimulate.replay.report import build_report
 from aisimulate.workload.drivers import plays_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from aisimulate.replay.build import BuiltReplay
     from aisimulate.replay.observe.hub import Observer
@@ -30,7 +29,7 @@ def execute(payload: str | Mapping[str, Any], *, observers: Sequence[Observer] =
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
     try:
-        with _no_collector():
+        with paused_collector():
             # A function of its own: all that it made is freed before the collector could look through it.
             return _execute(payload, observers)
     except MemoryError:
@@ -76,20 +75,3 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         prefill_dp_size=replay.prefill_dp_size,
         prefill_gpus_per_worker=replay.prefill_gpus_per_worker,
     )
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Pause the cycle collector: a replay makes many objects and hardly a cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            if gc.get_freeze_count() == 0:
-                # Moves what is left (a cached trace, above all) to the oldest generation unseen, where the
-                # collector would put it after looking through it twice.
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
