@@ -240,3 +240,14 @@ def test_a_trace_is_not_written_over(simulate, tmp_path, named):
 def test_a_missing_payload_is_named(tmp_path, capsys):
     assert main(["simulate", "--payload", str(tmp_path / "none.json")]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+def test_a_payload_beyond_memory_is_one_line(simulate, monkeypatch):
+    def starve(_):
+        raise MemoryError
+
+    monkeypatch.setattr("aisimulate.cli.simulate._run", starve)
+    code, out, error = simulate()
+    assert (code, out) == (1, "")
+    assert error.count("\n") == 1
+    assert "needs more memory than there is" in error

@@ -210,6 +210,12 @@ TABLE.add(
     sglang=(
         sglang(sglang={"chunked_prefill_size": 8}),
         idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),
+        Inert(
+            changed(SGLANG, {f"{RANK_PATH}.enable_prefix_caching": False}),
+            {f"{RANK_PATH}.sglang": {"schedule_policy": "lpm"}},
+            f"{RANK_PATH}.sglang.schedule_policy: no effect without enable_prefix_caching",
+            Why.SGLANG,
+        ),
     ),
     trtllm=no_rank(
         Why.ONE_VALUE,

@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail(_PROG, error, BAD_INPUT)
     except (AISimulateError, OSError) as error:
         return fail(_PROG, error, FAILED)
+    except MemoryError:
+        return fail(_PROG, f"{arguments.payload}: needs more memory than there is", FAILED)
     finally:
         settle_stderr()
 

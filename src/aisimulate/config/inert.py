@@ -52,6 +52,8 @@ def _unused_rank(spec: ReplaySpec, stage: str | None) -> Iterator[str]:
     rates, drafted = rank.aic_nextn_accept_rates, rank.aic_nextn
     if rates is not None and drafted is not None and rates.count(",") >= drafted:
         yield f"{path}.aic_nextn_accept_rates: no effect beyond the first {drafted} (aic_nextn)"
+    if rank.backend == "sglang" and rank.sglang.schedule_policy == "lpm" and not rank.enable_prefix_caching:
+        yield f"{path}.sglang.schedule_policy: no effect without enable_prefix_caching"
 
 
 def _unused_pair(spec: ReplaySpec, topology: Disaggregated) -> Iterator[str]:
