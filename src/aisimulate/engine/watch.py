@@ -11,34 +11,12 @@ if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.in_flight import InFlight
     from aisimulate.engine.pass_view import RankPass
+    from aisimulate.engine.protocols import Worker
     from aisimulate.engine.rank_view import RankView
     from aisimulate.engine.sequence import Sequence
 
 
 _NEVER_NS = 1 << 62
-
-
-class Worker(Protocol):
-    """What a worker can do, as the event loop knows it."""
-
-    busy: bool
-    exact: bool
-    end_ns: int
-
-    @property
-    def has_work(self) -> bool: ...  # noqa: D102
-    @property
-    def passes(self) -> int: ...  # noqa: D102
-    @property
-    def plans(self) -> int: ...  # noqa: D102
-    def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
-    def start(self, now_ns: int) -> bool: ...  # noqa: D102
-    def settle(self) -> None: ...  # noqa: D102
-    def cut(self, at_ns: int) -> None: ...  # noqa: D102
-    def finish(self) -> list[Sequence]: ...  # noqa: D102
-    def last_boundary_ns(self, limit_ns: int) -> int: ...  # noqa: D102
-    def pack_log(self) -> None: ...  # noqa: D102
-    def close(self) -> GapLog: ...  # noqa: D102
 
 
 class Watcher(Protocol):

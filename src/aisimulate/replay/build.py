@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
     from aisimulate.core.protocols import TimingModel
     from aisimulate.core.traffic import Workload
-    from aisimulate.replay.fleet import Worker
+    from aisimulate.engine.protocols import Worker
     from aisimulate.replay.observe.hub import Hub
 
 

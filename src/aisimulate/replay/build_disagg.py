@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
     from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
-    from aisimulate.replay.fleet import Worker
 
 PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
 _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from collections.abc import Sequence as ListOf
 
+    from aisimulate.engine.protocols import Worker
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.transfer import TransferTime
-    from aisimulate.replay.fleet import Placement, Worker
+    from aisimulate.replay.fleet import Placement
     from aisimulate.workload.drivers import Driver
 
 

@@ -17,7 +17,7 @@ from aisimulate.engine.worker import RankWorker
 if TYPE_CHECKING:
     from aisimulate.config.rank import HostOffload, RankConfig
     from aisimulate.core.protocols import PassTimer
-    from aisimulate.replay.fleet import Worker
+    from aisimulate.engine.protocols import Worker
 
 # With attention DP the engine reserves this much of what it would reserve alone (spec 01 section 1.2).
 _DP_CONSERVATIVENESS = 0.3

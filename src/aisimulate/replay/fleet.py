@@ -8,7 +8,7 @@ from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
 
 if TYPE_CHECKING:
-    from aisimulate.engine.gap_log import GapLog
+    from aisimulate.engine.protocols import Worker
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.settled import Settled
     from aisimulate.workload.drivers import Driver
@@ -23,30 +23,6 @@ class Placement(Protocol):
     """Chooses workers for requests."""
 
     def place(self, sequence: Sequence) -> tuple[int, int]: ...  # noqa: D102
-
-
-class Worker(Protocol):
-    """What the event loop needs of a worker (one rank, or a group of ranks)."""
-
-    busy: bool
-    exact: bool
-    end_ns: int
-
-    @property
-    def has_work(self) -> bool: ...  # noqa: D102
-    @property
-    def passes(self) -> int: ...  # noqa: D102
-    @property
-    def plans(self) -> int: ...  # noqa: D102
-    def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
-    def advance(self, now_ns: int, until_ns: int) -> int: ...  # noqa: D102
-    def start(self, now_ns: int) -> bool: ...  # noqa: D102
-    def settle(self) -> None: ...  # noqa: D102
-    def cut(self, at_ns: int) -> None: ...  # noqa: D102
-    def finish(self) -> list[Sequence]: ...  # noqa: D102
-    def last_boundary_ns(self, limit_ns: int) -> int: ...  # noqa: D102
-    def pack_log(self) -> None: ...  # noqa: D102
-    def close(self) -> GapLog: ...  # noqa: D102
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from aisimulate.engine.watch import WatchedWorker
 from aisimulate.replay.fleet import Fleet
 
 if TYPE_CHECKING:
-    from aisimulate.replay.fleet import Worker
+    from aisimulate.engine.protocols import Worker
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.router.round_robin import RoundRobin
     from aisimulate.workload.drivers import Driver
