@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import stuck_reason
 from aisimulate.engine.decode_set import running_order
+from aisimulate.engine.destinations import Destinations
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
-class DecodeRank(RankScheduler):
+class DecodeRank(Destinations, RankScheduler):
     """Decodes sequences whose prompt was computed elsewhere.
 
     In its queue `computed` tells sequences that have their prompt from preempted ones (0), which compute
@@ -53,26 +54,14 @@ class DecodeRank(RankScheduler):
         return True
 
     @property
-    def is_due(self) -> bool:
-        """Whether the head of `pending` is to be tried at the end of the next pass."""
-        return bool(self.pending) and self.pending[0].attempted != self._releases
-
-    @property
     def has_work(self) -> bool:
         """Whether a pass can start, or its end is waited for."""
         return super().has_work or self.is_due
 
-    def attempt(self) -> Handoff | None:
-        """Reserve blocks for the head of `pending`, if anything changed since it was tried last."""
-        if not self.is_due:
-            return None
-        handoff = self.pending[0]
-        handoff.attempted = self._releases
-        running = self.decoders.count + (self.partial is not None)
-        if running >= self.params.max_num_seqs or not self.reserve(handoff):
-            return None
-        self.held += 1
-        return self.pending.popleft()
+    @property
+    def has_seat(self) -> bool:
+        """Whether another sequence may run here."""
+        return self.decoders.count + (self.partial is not None) < self.params.max_num_seqs
 
     def reserve(self, handoff: Handoff) -> bool:
         """Hold the cached blocks of a prompt and take fresh ones for the rest, or do nothing."""
@@ -113,9 +102,7 @@ class DecodeRank(RankScheduler):
         self.unblocked = False
         if self.preempted:
             self._releases += 1
-        if self.pending and self.pending[0].attempted != self._releases:
-            return 1
-        return passes
+        return 1 if self.is_due else passes
 
     def complete(
         self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]

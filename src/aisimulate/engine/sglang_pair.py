@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.destinations import Destinations
 from aisimulate.engine.sequence import COMPLETED
 from aisimulate.engine.sglang_scheduler import SglangScheduler, tokens_left
 
@@ -43,7 +44,7 @@ class SglangPrefillRank(SglangScheduler):
         self.pool.complete(sequence, sequence.computed)
 
 
-class SglangDecodeRank(SglangScheduler):
+class SglangDecodeRank(Destinations, SglangScheduler):
     """Decodes sequences whose prompt was computed elsewhere.
 
     `pending`: destinations without pages; `held` counts those whose prompt is to come; `arrived`: sequences
@@ -72,27 +73,11 @@ class SglangDecodeRank(SglangScheduler):
         return True
 
     @property
-    def is_due(self) -> bool:
-        """Whether the head of `pending` is to be tried at the end of the next pass."""
-        return bool(self.pending) and self.pending[0].attempted != self._releases
-
-    @property
     def has_work(self) -> bool:
         """Whether a pass can start, or its end is waited for."""
         return bool(self.arrived or self._done or super().has_work or self.is_due)
 
-    def attempt(self) -> Handoff | None:
-        """Reserve pages for the head of `pending`, if anything changed since it was tried last."""
-        if not self.is_due:
-            return None
-        handoff = self.pending[0]
-        handoff.attempted = self._releases
-        if not self._reserve(handoff):
-            return None
-        self.held += 1
-        return self.pending.popleft()
-
-    def _reserve(self, handoff: Handoff) -> bool:
+    def reserve(self, handoff: Handoff) -> bool:
         """Lock the cached pages of a prompt and take the others, or do nothing."""
         pool, sequence = self.pool, handoff.request
         tokens, page_size = sequence.input_tokens, pool.page_size
