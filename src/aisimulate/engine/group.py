@@ -6,6 +6,7 @@ wait for it (spec 01 section 2.5). A run of the group lasts while every busy ran
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left
 from itertools import accumulate
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _CHUNK_PASSES = 64
 
 
-class PassGroup(Generic[Rank]):
+class PassGroup(ABC, Generic[Rank]):
     """What workers of several ranks have in common; the same surface as `RunWorker`.
 
     `plans` counts group passes or runs, `passes` the passes of the group.
@@ -135,9 +136,9 @@ class PassGroup(Generic[Rank]):
         self.end_ns = self._start_ns + self._totals[self._passes - 1]
         self.exact = True
 
+    @abstractmethod
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
-        raise NotImplementedError
 
     def pack_log(self) -> None:
         """Let what was logged so far take less memory."""

@@ -73,11 +73,6 @@ class SessionDriver:
         """Whether no arrival depends on what the engines do, so workers may be replayed one by one."""
         return not self._closed_loop and self._turns == len(self._sessions)
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether every request of the workload has been dispatched."""
-        return len(self.sequences) == self._turns
-
     def next_ready_ns(self) -> int | None:
         """Instant of the next request known so far, or None."""
         start_ns = self._starts_ns[self._cursor] if self._cursor < len(self._starts_ns) else None
