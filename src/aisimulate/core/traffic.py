@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 BlockIds: TypeAlias = "list[int] | array[int]"
-"""Content ids of a prompt. A workload has either lists or arrays; arrays take a sixth of the memory."""
+"""Content ids of a prompt. A workload has either lists or arrays; arrays take less memory."""
 
 
 @dataclass(slots=True)

@@ -23,9 +23,9 @@ class GapLog:
 
     `runs`: batch, context_tokens, passes, weight, first - each pass of that run of `timer` is a gap of
     `weight` requests; `first` is the pass count at its start. Five numbers a run in one flat list, because
-    that is twice as fast to write as a list of tuples.
+    that is faster to write than a list of tuples.
     `passes`: duration_ns, weight, first - one pass that is a gap of `weight` requests; flat, three a pass.
-    `packed_runs`, `packed_passes`: the same, moved there by `pack`, in a quarter of the memory.
+    `packed_runs`, `packed_passes`: the same, moved there by `pack`, in less memory.
     `series`: (durations_ns, weight, first) - consecutive passes, each a gap of `weight` requests.
     `singles`: (gap_ns, sequence) - a gap that only this sequence saw (it was preempted or stalled).
     Only requests that complete count: see `Absences`.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Settled:
-    """Takes completed requests out of a growing list: a row of numbers is a tenth of a request."""
+    """Takes completed requests out of a growing list: a row of numbers is much smaller than a request."""
 
     __slots__ = ("_columns", "_ordinals", "count")
 
