@@ -7,6 +7,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.spica.finite_space import FiniteSpace
 from aisimulate.spica.sampler import SAMPLER_POLICIES, make_branch_sampler
 from aisimulate.spica.samplers.grid import GridSampler
+from aisimulate.spica.samplers.pool_gp_sampler import PoolGpSampler
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 
 
@@ -32,7 +33,7 @@ def test_the_factory_knows_every_policy():
         policy: type(make_branch_sampler(branch, study_id="s", seed=3, policy=policy))
         for policy in SAMPLER_POLICIES
     }
-    assert made == {"random": RandomSampler, "grid": GridSampler}
+    assert made == {"pool-gp": PoolGpSampler, "random": RandomSampler, "grid": GridSampler}
 
 
 def test_the_factory_passes_the_seed_on():

@@ -38,7 +38,7 @@ class SweepConfig(SpicaModel):
     candidates_per_round: CountInt | None = None
     random_seed: NaturalInt = 1
     max_eval_seconds: PositiveNumber | None = 600.0
-    sampler: Literal["auto", "random", "grid"] = "auto"
+    sampler: Literal["auto", "pool-gp", "random", "grid"] = "auto"
 
     @property
     def per_round(self) -> int:

@@ -100,15 +100,43 @@ class FiniteSpace:
         )
         self.size = len(self._placements) * math.prod(len(digit) for digit in self._digits)
 
-    def point_at(self, index: int) -> FinitePoint:
-        """Decode an index. Raises IndexError outside 0..size-1."""
+    @property
+    def placements(self) -> Sequence[tuple[str, ParallelConfig]]:
+        """The (backend, parallel config) pairs, in index order."""
+        return self._placements
+
+    @property
+    def digits(self) -> Sequence[Sequence[Selection]]:
+        """The combinations of the engine knobs, of the router's and of the planner's."""
+        return self._digits
+
+    def positions(self, index: int) -> tuple[int, ...]:
+        """Split an index into the position of its placement and of each digit.
+
+        Raises IndexError outside 0..size-1.
+        """
         if not 0 <= index < self.size:
             raise IndexError(f"point {index} is outside 0..{self.size - 1}")
-        values: Selection = {}
+        found: list[int] = []
         for digit in reversed(self._digits):
             index, position = divmod(index, len(digit))
+            found.append(position)
+        return (index, *reversed(found))
+
+    def index_of(self, positions: Sequence[int]) -> int:
+        """Join what `positions` split."""
+        index = positions[0]
+        for digit, position in zip(self._digits, positions[1:], strict=True):
+            index = index * len(digit) + position
+        return index
+
+    def point_at(self, index: int) -> FinitePoint:
+        """Decode an index. Raises IndexError outside 0..size-1."""
+        placement, *positions = self.positions(index)
+        values: Selection = {}
+        for digit, position in zip(self._digits, positions, strict=True):
             values |= digit[position]
-        backend, config = self._placements[index]
+        backend, config = self._placements[placement]
         values["backend"] = backend
         selection = {"deployment_mode": self._branch.deployment_mode}
         selection |= {knob: values[knob] for knob in (*self._branch.knob_choices, "backend")}

@@ -81,11 +81,11 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 
 
 def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
-    """Resolve `sweep.sampler` for one branch: auto is the grid where it fits the budget, else random."""
+    """Resolve `sweep.sampler` for one branch: auto is the grid where it fits the budget, else pool-gp."""
     chosen = config.sweep.sampler
     size = finite_size(branch)
     if chosen == "auto":
-        return "grid" if size is not None and size <= sweep_budget(config).total else "random"
+        return "grid" if size is not None and size <= sweep_budget(config).total else "pool-gp"
     if chosen == "grid":
         refuse_ranges(branch)
     return chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError, nearest
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SAMPLER_POLICIES", "BranchSampler", "Suggestion", "make_branch_sampler"]
 
-SAMPLER_POLICIES = ("random", "grid")
+SAMPLER_POLICIES = ("pool-gp", "random", "grid")
 
 
 def make_branch_sampler(
@@ -30,12 +31,16 @@ def make_branch_sampler(
     """Build the sampler `policy` for one branch (spec 05 section 7).
 
     `objectives` lists (metric name, maximise) of a Pareto goal, None for a scalar one; `study_id` names the
-    study of a sampler that keeps one. The built-in samplers learn nothing and need neither.
+    study of a sampler that keeps one.
 
     Raises:
         InputError: `policy` is unknown, or the grid is asked to walk a continuous range.
     """
-    del study_id, objectives
+    del study_id
+    if policy == "pool-gp":  # imported on first use: it needs scipy
+        module = importlib.import_module("aisimulate.spica.samplers.pool_gp_sampler")
+        sampler: BranchSampler = module.PoolGpSampler(branch, objectives=objectives, seed=seed)
+        return sampler
     if policy == "random":
         return RandomSampler(branch, seed=seed)
     if policy == "grid":

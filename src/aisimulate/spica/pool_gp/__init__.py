@@ -1,0 +1,1 @@
+"""Model-based search over a pool of real configurations."""

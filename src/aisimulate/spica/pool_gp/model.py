@@ -1,0 +1,92 @@
+"""What has been learnt so far: one Gaussian process per objective, and one for feasibility."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+
+from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from aisimulate.spica.pool_gp.gaussian_process import Prediction
+
+    Floats = NDArray[np.float64]
+
+# Infeasible points needed before feasibility is worth a model.
+_FEWEST_INFEASIBLE = 2
+
+
+def squash_bad_half(values: Floats) -> Floats:
+    """Compress what lies below the median, so that the model spends its shape on the good half.
+
+    Order is kept: a distance d below the median becomes s log(1 + d / s), s the spread of the good half.
+    """
+    middle = float(np.median(values))
+    spread = float(np.mean(values[values >= middle] - middle)) or 1.0
+    below = np.minimum(values - middle, 0.0)
+    return np.where(values < middle, middle - spread * np.log1p(-below / spread), values)
+
+
+class Model:
+    """Predicts the logarithms of the objectives, and the chance that a configuration is feasible."""
+
+    def __init__(self, features: int, objectives: int) -> None:
+        self._processes = [GaussianProcess(features) for _ in range(objectives)]
+        self._feasibility = GaussianProcess(features)
+        self._knows_infeasible = False
+
+    def fit(self, x: Floats, logs: Floats, prior: Floats | None, infeasible: Floats) -> None:
+        """Learn logarithms of objectives (n, objectives) at `x`, as ratios to `prior` if there is one."""
+        ratios = logs if prior is None else logs - prior
+        for column, process in enumerate(self._processes):
+            values = ratios[:, column]
+            if prior is None and len(self._processes) == 1:
+                values = squash_bad_half(values)
+            process.fit(x, values)
+        self._knows_infeasible = len(infeasible) >= _FEWEST_INFEASIBLE
+        if self._knows_infeasible:
+            labels = np.concatenate([np.ones(len(x)), -np.ones(len(infeasible))])
+            order = _mixed(len(x), len(infeasible))
+            self._feasibility.fit(np.concatenate([x, infeasible])[order], labels[order])
+
+    def at(self, x: Floats, prior: Floats | None, beliefs: int) -> Outlook:
+        """Predict at candidates, of which up to `beliefs` will be believed."""
+        predictions = [process.at(x, beliefs) for process in self._processes]
+        return Outlook(predictions, prior, self._chance(x))
+
+    def _chance(self, x: Floats) -> Floats:
+        if not self._knows_infeasible:
+            return np.ones(len(x))
+        prediction = self._feasibility.at(x)
+        return np.asarray(ndtr(prediction.mean / np.sqrt(0.1 + prediction.deviation**2)))
+
+
+class Outlook:
+    """Predictions of a model at a set of candidates."""
+
+    def __init__(self, predictions: list[Prediction], prior: Floats | None, chance: Floats) -> None:
+        self._predictions = predictions
+        self.chance = chance
+        self.means = np.column_stack([prediction.mean for prediction in predictions])
+        if prior is not None:
+            self.means += prior
+
+    @property
+    def deviations(self) -> Floats:
+        """Standard deviations of the logarithms, (candidates, objectives)."""
+        return np.column_stack([prediction.deviation for prediction in self._predictions])
+
+    def believe(self, index: int) -> None:
+        """Take candidate `index` for measured at its means."""
+        for prediction in self._predictions:
+            prediction.believe(index)
+
+
+def _mixed(feasible: int, infeasible: int) -> NDArray[np.intp]:
+    """Order two kinds of rows so that any cut through the middle has both."""
+    places = np.concatenate([np.linspace(0, 1, feasible), np.linspace(0, 1, infeasible)])
+    return np.argsort(places, kind="stable")

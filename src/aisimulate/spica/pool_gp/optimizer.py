@@ -1,0 +1,170 @@
+"""Chooses what to measure next, from a pool, by what has been measured (spec 06 section 6, 08 section 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic
+
+import numpy as np
+
+from aisimulate.spica.pool_gp.acquisition import expected_gains, pick_batch
+from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
+from aisimulate.spica.pool_gp.model import Model
+from aisimulate.spica.pool_gp.pool import Key, Pool
+from aisimulate.spica.pool_gp.screening import Band, contradicts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from aisimulate.spica.pool_gp.model import Outlook
+
+    Floats = NDArray[np.float64]
+
+FIRST_POINTS = 16
+_FEWEST_LEARNT = 8  # measurements before there is a model
+_SCREENED = 20_000  # keys screened at the start
+# Candidates per ask: from the whole pool, near the screened front, near the best measured ones.
+_DRAWN, _BANDED, _NEAR_BEST = 1_000, 600, 1_000
+_MOST_BEST = 60  # members of the front whose neighbours are candidates; of a single objective
+_MOST_BEST_SINGLE = 8
+_POLISH_ROUNDS, _POLISHED, _POLISH_NEAR = 2, 24, 16
+_SHORTLIST = 400  # candidates that a batch is picked from
+_TINY = 1e-9  # stands for values that have no logarithm
+_WIDEST = 9.0  # logarithm of how far below the best a value may be to make a difference
+# A single objective whose best has not grown by half a per cent for this many asks is stagnant.
+_STAGNANT_ASKS, _GROWTH = 3, 1.005
+
+
+class PoolOptimizer(Generic[Key]):
+    """Asks for configurations to measure and learns their objectives (positive, larger is better).
+
+    No key is asked for twice. Everything follows from the seed and the order of calls. `prior_dropped`
+    tells whether measurements contradicted the pool's screen, which is then forgotten.
+    """
+
+    def __init__(self, pool: Pool[Key], *, objectives: int, seed: int) -> None:
+        self.prior_dropped = False
+        self._pool = pool
+        self._objectives = objectives
+        self._rng = np.random.default_rng(seed)
+        self._asked: set[Key] = set()
+        self._keys: list[Key] = []
+        self._logs: list[Floats] = []
+        self._infeasible: list[Key] = []
+        self._model: Model | None = None
+        self._queue: list[Key] | None = None
+        self._band: Band[Key] | None = None
+        self._best, self._stagnant = 0.0, 0
+
+    def tell(self, key: Key, values: Sequence[float]) -> None:
+        """Learn the objectives of a configuration, whoever asked for it."""
+        self._asked.add(key)
+        self._keys.append(key)
+        self._logs.append(np.log(np.maximum(np.asarray(values, dtype=np.float64), _TINY)))
+
+    def tell_infeasible(self, key: Key) -> None:
+        """Learn that a configuration cannot be measured."""
+        self._asked.add(key)
+        self._infeasible.append(key)
+
+    def ask(self, count: int) -> list[Key]:
+        """Choose up to `count` configurations that were not asked for before; none when all were."""
+        if self._queue is None:
+            self._queue = self._first_points()
+        chosen, self._queue = self._queue[:count], self._queue[count:]
+        self._asked.update(chosen)
+        if wanted := count - len(chosen):
+            more = self._by_model(wanted) if len(self._keys) >= _FEWEST_LEARNT else self._at_random(wanted)
+            self._asked.update(more)
+            chosen += more
+        return chosen
+
+    # Without a model ----------------------------------------------------------------------------------
+
+    def _first_points(self) -> list[Key]:
+        """Spread points over the screened front, or over the whole pool when there is no screen."""
+        drawn = self._new(self._pool.draw(_SCREENED, self._rng))
+        if not drawn:
+            return []
+        screened = self._pool.screen(drawn)
+        if screened is None:
+            drawn = drawn[: _SCREENED // 10]
+            rows = far_apart(self._pool.features(drawn), FIRST_POINTS)
+        else:
+            self._band = Band(drawn, screened)
+            rows = spread_over_front(screened, FIRST_POINTS)
+        return [drawn[row] for row in rows]
+
+    def _new(self, keys: Sequence[Key]) -> list[Key]:
+        return [key for key in dict.fromkeys(keys) if key not in self._asked]
+
+    def _at_random(self, count: int) -> list[Key]:
+        return self._new(self._pool.draw(8 * count, self._rng))[:count]
+
+    # By the model ---------------------------------------------------------------------------------------
+
+    def _by_model(self, count: int) -> list[Key]:
+        model, known = self._learn()
+        candidates = self._shortlist(model, known)
+        if not candidates:
+            return self._at_random(count)
+        outlook = self._outlook(model, candidates, count)
+        return [candidates[row] for row in pick_batch(outlook, known, count, self._explorers(known))]
+
+    def _learn(self) -> tuple[Model, Floats]:
+        """Fit the model; return it and what it now thinks of the measured configurations."""
+        x, logs = self._pool.features(self._keys), np.array(self._logs)
+        logs = np.maximum(logs, logs.max(0) - _WIDEST)
+        prior = self._prior(self._keys)
+        if prior is not None and contradicts(logs, prior):
+            self._band, prior, self.prior_dropped = None, None, True
+        if self._model is None:
+            self._model = Model(x.shape[1], self._objectives)
+        bad = self._pool.features(self._infeasible) if self._infeasible else x[:0]
+        self._model.fit(x, logs, prior, bad)
+        return self._model, np.exp(self._model.at(x, prior, 0).means)
+
+    def _prior(self, keys: Sequence[Key]) -> Floats | None:
+        """Return the logarithms of the screened objectives, while the screen is believed."""
+        screened = self._pool.screen(keys) if self._band is not None else None
+        return None if screened is None else np.log(np.maximum(screened, _TINY))
+
+    def _outlook(self, model: Model, keys: Sequence[Key], beliefs: int = 0) -> Outlook:
+        return model.at(self._pool.features(keys), self._prior(keys), beliefs)
+
+    def _shortlist(self, model: Model, known: Floats) -> list[Key]:
+        """Collect candidates, go on from the most promising ones, and keep the best."""
+        keys = self._new(self._candidates(known))
+        gains = np.empty(0)
+        fresh = keys
+        for rounds_left in range(_POLISH_ROUNDS, -1, -1):
+            if fresh:
+                gains = np.concatenate([gains, expected_gains(self._outlook(model, fresh), known)])
+            if not rounds_left:
+                break
+            top = np.argsort(-gains, kind="stable")[:_POLISHED]
+            near = [key for row in top for key in self._pool.near(keys[row], _POLISH_NEAR, self._rng)]
+            seen = set(keys)
+            fresh = [key for key in self._new(near) if key not in seen]
+            keys += fresh
+        return [keys[row] for row in np.argsort(-gains, kind="stable")[:_SHORTLIST]]
+
+    def _candidates(self, known: Floats) -> list[Key]:
+        keys = self._pool.draw(_DRAWN, self._rng)
+        if self._band is not None:
+            keys += self._band.draw(_BANDED, self._rng)
+        best = spread_over_front(known, _MOST_BEST if self._objectives > 1 else _MOST_BEST_SINGLE)
+        each = -(-_NEAR_BEST // len(best))
+        for row in best:
+            keys += self._pool.near(self._keys[row], each, self._rng)
+        return keys
+
+    def _explorers(self, known: Floats) -> tuple[int, ...]:
+        """Choose the places of a batch that explore: more of them when the best no longer grows."""
+        if self._objectives > 1:
+            return ()
+        best = float(known.max())
+        self._stagnant = 0 if best > _GROWTH * self._best else self._stagnant + 1
+        self._best = max(best, self._best)
+        return (1, 4, 7) if self._stagnant >= _STAGNANT_ASKS else (7,)

@@ -1,0 +1,35 @@
+"""What the optimizer needs of the configurations it searches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Key = TypeVar("Key", bound="Hashable")
+
+
+class Pool(Protocol[Key]):
+    """Configurations by key. Equal keys are the same configuration, different keys are different ones."""
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Key]:
+        """Draw `count` keys at random, repetitions allowed; fewer when the pool is exhausted."""
+        ...
+
+    def near(self, key: Key, count: int, rng: np.random.Generator) -> list[Key]:
+        """Change one to three things of a configuration, about `count` times over."""
+        ...
+
+    def features(self, keys: Sequence[Key]) -> Floats:
+        """Describe configurations by numbers of about [0, 1], one row each."""
+        ...
+
+    def screen(self, keys: Sequence[Key]) -> Floats | None:
+        """Estimate all objectives (positive, larger is better), one row each; None without a screen."""
+        ...

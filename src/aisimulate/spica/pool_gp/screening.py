@@ -1,0 +1,59 @@
+"""What an analytic screen tells the optimizer, and when it is not to be believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic
+
+import numpy as np
+
+from aisimulate.spica.pool_gp.fronts import front
+from aisimulate.spica.pool_gp.pool import Key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_SLACK = 0.2  # how far behind the screened front, in every objective at once, a candidate may be
+_FEWEST = 12
+_LOWEST_RANK_CORRELATION = 0.6
+_HIGHEST_SHARE = 0.7
+
+
+class Band(Generic[Key]):
+    """The keys near the screened front."""
+
+    def __init__(self, keys: list[Key], screened: Floats) -> None:
+        best = screened[front(screened)]
+        near = np.zeros(len(keys), dtype=bool)
+        for point in best:
+            near |= (screened >= point / (1.0 + _SLACK)).all(1)
+        self._keys = [keys[row] for row in np.flatnonzero(near)]
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Key]:
+        """Draw keys at random."""
+        return [self._keys[row] for row in rng.integers(0, len(self._keys), count)]
+
+
+def contradicts(logs: Floats, prior: Floats) -> bool:
+    """Whether measurements (logarithms, one row each) speak against their screen.
+
+    A constant factor does no harm; the order must agree, and the ratio must vary less than the values do.
+    """
+    if len(logs) < _FEWEST:
+        return False
+    for measured, screened in zip(logs.T, prior.T, strict=True):
+        spread = float(measured.std())
+        if spread < 1e-9:
+            continue
+        if float((measured - screened).std()) > _HIGHEST_SHARE * spread:
+            return True
+        if _rank_correlation(measured, screened) < _LOWEST_RANK_CORRELATION:
+            return True
+    return False
+
+
+def _rank_correlation(left: Floats, right: Floats) -> float:
+    """Return Spearman's coefficient; ties are ranked in order, which is near enough for a verdict."""
+    ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable") for values in (left, right)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -1,0 +1,127 @@
+"""The deployments of a branch as a pool for a model-based sampler."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aisimulate.spica.finite_space import FiniteSpace, branch_backends
+from aisimulate.spica.samplers.placement_moves import PlacementMoves
+from aisimulate.spica.samplers.point_features import PointFeatures, load_features
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from aisimulate.spica.finite_space import FinitePoint
+    from aisimulate.spica.search_space import BranchSpace
+
+    Floats = NDArray[np.float64]
+
+    # The index of a point in the finite space, and the steps of every continuous range.
+    PointKey = tuple[int, tuple[int, ...]]
+
+RANGE_STEPS = 1000
+_WHOLE = 4096  # spaces up to this size are listed whole instead of drawn from
+_MOST_CHANGES = 3
+
+
+class BranchPool:
+    """Points of a branch by (index, steps): continuous ranges are cut into 1,000 steps each."""
+
+    def __init__(self, branch: BranchSpace) -> None:
+        self._space = FiniteSpace(branch)
+        self._ranges = dict(branch.float_ranges)
+        self._moves = PlacementMoves(self._space.placements)
+        self._features = PointFeatures(branch, branch_backends(branch))
+        self._rows: dict[int, list[float]] = {}
+        self._siblings: dict[tuple[int, int], list[int]] = {}
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether `draw` gives every point there is."""
+        return not self._ranges and self._space.size <= _WHOLE
+
+    def point(self, key: PointKey) -> tuple[FinitePoint, dict[str, float]]:
+        """Return the point of a key, and the values of its continuous dimensions."""
+        index, steps = key
+        floats = {
+            name: low + (high - low) * step / RANGE_STEPS
+            for (name, (low, high)), step in zip(self._ranges.items(), steps, strict=True)
+        }
+        return self._space.point_at(index), floats
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[PointKey]:
+        """Draw points at random; all of them, in random order, when they are few."""
+        if self.is_listed:
+            return [(int(index), ()) for index in rng.permutation(self._space.size)]
+        indices = rng.integers(0, self._space.size, count)
+        steps = [_draw_steps(count, rng) for _ in self._ranges]
+        return [(int(index), tuple(map(int, row))) for index, *row in zip(indices, *steps, strict=True)]
+
+    def near(self, key: PointKey, count: int, rng: np.random.Generator) -> list[PointKey]:
+        """Change one to three things of a point, `count` times over."""
+        return [self._changed(key, rng) for _ in range(count)]
+
+    def features(self, keys: Sequence[PointKey]) -> Floats:
+        """Describe points by numbers of about [0, 1]."""
+        rows = np.array([self._row(index) for index, _ in keys], dtype=np.float64).reshape(len(keys), -1)
+        if not self._ranges:
+            return rows
+        steps = np.array([steps for _, steps in keys], dtype=np.float64) / RANGE_STEPS
+        return np.column_stack([rows, *(load_features(column) for column in steps.T)])
+
+    def screen(self, keys: Sequence[PointKey]) -> Floats | None:
+        """There is no screen of deployments yet."""
+        return None
+
+    def _row(self, index: int) -> list[float]:
+        if index not in self._rows:
+            self._rows[index] = self._features.row(self._space.point_at(index))
+        return self._rows[index]
+
+    def _changed(self, key: PointKey, rng: np.random.Generator) -> PointKey:
+        positions, steps = list(self._space.positions(key[0])), list(key[1])
+        dimensions = len(positions) + len(steps)
+        for _ in range(int(rng.integers(1, _MOST_CHANGES + 1))):
+            dimension = int(rng.integers(dimensions))
+            if dimension == 0:
+                positions[0] = self._moves.near(positions[0], rng)
+            elif dimension < len(positions):
+                positions[dimension] = self._near_digit(dimension - 1, positions[dimension], rng)
+            else:
+                place = dimension - len(positions)
+                steps[place] = _moved_step(steps[place], rng)
+        return self._space.index_of(positions), tuple(steps)
+
+    def _near_digit(self, digit: int, position: int, rng: np.random.Generator) -> int:
+        """Change one knob of a combination; where that is not possible, take any other one."""
+        siblings = self._siblings.get((digit, position))
+        if siblings is None:
+            siblings = self._siblings[digit, position] = self._differ_by_one(digit, position)
+        return siblings[int(rng.integers(len(siblings)))]
+
+    def _differ_by_one(self, digit: int, position: int) -> list[int]:
+        combinations = self._space.digits[digit]
+        mine = combinations[position]
+        changes = [sum(other[knob] != value for knob, value in mine.items()) for other in combinations]
+        return [place for place, count in enumerate(changes) if count == 1] or list(range(len(combinations)))
+
+
+def _draw_steps(count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Half uniform, half log-uniform: the low end of a load range holds the fast half of a front (06)."""
+    uniform = rng.integers(0, RANGE_STEPS + 1, count)
+    logarithmic = np.floor((RANGE_STEPS + 1) ** rng.random(count)) - 1
+    return np.where(rng.random(count) < 0.5, uniform, logarithmic).astype(np.intp)
+
+
+def _moved_step(step: int, rng: np.random.Generator) -> int:
+    """Move by a factor, or by a few steps."""
+    if rng.random() < 0.6:
+        moved = step * math.exp(0.4 * rng.standard_normal()) + 2.0 * rng.standard_normal()
+    else:
+        moved = step + float(rng.choice([10, 50, 200])) * rng.standard_normal()
+    return min(max(round(moved), 0), RANGE_STEPS)

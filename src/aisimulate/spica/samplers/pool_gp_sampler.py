@@ -1,0 +1,61 @@
+"""The default sampler: Gaussian processes over the real configurations of a branch (spec 06 section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.core.seeds import named_seed
+from aisimulate.spica.pool_gp.optimizer import PoolOptimizer
+from aisimulate.spica.samplers.base import Suggestion
+from aisimulate.spica.samplers.branch_pool import BranchPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aisimulate.spica.samplers.branch_pool import PointKey
+    from aisimulate.spica.search_space import BranchSpace
+
+_SMALLEST = 1e-12
+
+
+class PoolGpSampler:
+    """Learns from every replay where the next one is worth most; never suggests a deployment twice."""
+
+    def __init__(
+        self, branch: BranchSpace, *, objectives: Sequence[tuple[str, bool]] | None = None, seed: int
+    ) -> None:
+        self.branch = branch
+        self._objectives = list(objectives) if objectives else [("objective", True)]
+        self._pool = BranchPool(branch)
+        self._optimizer: PoolOptimizer[PointKey] = PoolOptimizer(
+            self._pool,
+            objectives=len(self._objectives),
+            seed=named_seed(seed, "sampler", branch.deployment_mode),
+        )
+
+    def suggest(self, count: int) -> list[Suggestion]:
+        """Choose up to `count` new deployments; none when there is nothing left."""
+        return [self._suggestion(key) for key in self._optimizer.ask(count)]
+
+    def observe(self, suggestion: Suggestion, metrics: Mapping[str, float]) -> None:
+        """Learn a measured result."""
+        values = [positive(metrics[name], maximise=maximise) for name, maximise in self._objectives]
+        self._optimizer.tell(suggestion.handle, values)  # type: ignore[arg-type]
+
+    def observe_infeasible(self, suggestion: Suggestion, reason: str) -> None:
+        """Learn that there is no result."""
+        self._optimizer.tell_infeasible(suggestion.handle)  # type: ignore[arg-type]
+
+    def _suggestion(self, key: PointKey) -> Suggestion:
+        point, floats = self._pool.point(key)
+        return Suggestion(point.selection | floats, point.parallel_config, handle=key)
+
+
+def positive(value: float, *, maximise: bool) -> float:
+    """Turn a metric into a positive number of which more is better.
+
+    A negative one is a cost with its sign turned (a score of minimised latency): both become the rate 1/cost.
+    """
+    if maximise and value >= 0.0:
+        return value
+    return 1.0 / max(abs(value), _SMALLEST)

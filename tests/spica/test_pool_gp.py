@@ -1,0 +1,200 @@
+"""The pieces of the model-based search against independent calculations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from aisimulate.spica.pool_gp import hyperparameters as hyper
+from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
+from aisimulate.spica.pool_gp.fronts import front_of_many, front_of_two, hypervolume_of_two, layers
+from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
+from aisimulate.spica.pool_gp.improvement import (
+    expected_area,
+    expected_excess,
+    expected_improvement,
+    expected_volume,
+)
+from aisimulate.spica.pool_gp.model import squash_bad_half
+from aisimulate.spica.pool_gp.optimizer import PoolOptimizer
+from aisimulate.spica.pool_gp.screening import contradicts
+
+RNG = np.random.default_rng(7)
+KNOWN = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 4.0], [0.5, 0.5]])
+
+
+def draws(mean, deviation, count=400_000):
+    return np.exp(mean + deviation * RNG.standard_normal((count, len(mean))))
+
+
+def test_front_of_two_and_of_many_agree():
+    points = RNG.random((200, 2)).round(1)
+    brute = [
+        row
+        for row, point in enumerate(points)
+        if not any(
+            (other >= point).all() and ((other > point).any() or place < row)
+            for place, other in enumerate(points)
+            if place != row
+        )
+    ]
+    assert sorted(front_of_two(points)) == list(front_of_many(points)) == brute
+
+
+def test_hypervolume():
+    assert hypervolume_of_two(KNOWN) == 3 * 1 + 2 * 1 + 1 * 2
+    assert hypervolume_of_two(np.empty((0, 2))) == 0.0
+
+
+def test_layers_peel_everything_once():
+    points = RNG.random((50, 2))
+    peeled = np.concatenate(layers(points, 50))
+    assert sorted(peeled) == list(range(50))
+
+
+def test_excess_of_a_log_normal():
+    values = draws(np.array([0.3]), np.array([0.4]))[:, 0]
+    exact = expected_excess(np.array([0.3]), np.array([0.4]), np.array([0.0, 1.0, 2.5]))[0]
+    sampled = [np.maximum(values - level, 0).mean() for level in (0.0, 1.0, 2.5)]
+    assert exact == pytest.approx(sampled, rel=0.02)
+
+
+def test_expected_improvement():
+    values = np.log(draws(np.array([0.3]), np.array([0.4])))[:, 0]
+    exact = expected_improvement(np.array([0.3]), np.array([0.4]), 0.5)[0]
+    assert exact == pytest.approx(np.maximum(values - 0.5, 0).mean(), rel=0.02)
+
+
+@pytest.mark.parametrize("known", [KNOWN, KNOWN[:1], KNOWN[:0]])
+def test_expected_area_is_the_mean_gain_of_area(known):
+    mean, deviation = np.array([0.6, 0.5]), np.array([0.5, 0.3])
+    before = hypervolume_of_two(known)
+    gains = [
+        hypervolume_of_two(np.vstack([known, value])) - before for value in draws(mean, deviation, 20_000)
+    ]
+    exact = expected_area(mean[None], deviation[None], known)[0]
+    assert exact == pytest.approx(np.mean(gains), rel=0.03)
+
+
+def test_expected_volume_orders_as_the_exact_area_does():
+    means, deviations = RNG.normal(0.5, 0.5, (40, 2)), RNG.uniform(0.05, 0.3, (40, 2))
+    exact, estimated = expected_area(means, deviations, KNOWN), expected_volume(means, deviations, KNOWN)
+    assert np.corrcoef(exact, estimated)[0, 1] > 0.97
+    assert set(np.argsort(-exact)[:3]) & set(np.argsort(-estimated)[:2])
+
+
+def test_the_gradient_of_the_posterior():
+    x, y = RNG.random((30, 4)), RNG.standard_normal(30)
+    means, deviations = np.zeros(6), np.ones(6)
+    at = np.array([-0.5, 0.2, 0.1, -0.3, 0.2, -2.0])
+    args = (x, y, means, deviations)
+    error = check_grad(lambda v: hyper._loss(v, *args)[0], lambda v: hyper._loss(v, *args)[1], at)
+    assert error < 1e-4 * np.linalg.norm(hyper._loss(at, *args)[1])
+
+
+def test_a_process_predicts_and_knows_where_it_does_not_know():
+    x = RNG.random((60, 3))
+    y = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
+    process = GaussianProcess(3)
+    process.fit(x[:50], y[:50])
+    near, far = process.at(x[50:]), process.at(x[50:] + 3.0)
+    assert np.abs(near.mean - y[50:]).max() < 0.2
+    assert far.deviation.min() > 3 * near.deviation.max()
+
+
+def test_believing_is_fitting_the_mean():
+    x, y = RNG.random((40, 2)), RNG.standard_normal(40).cumsum()
+    process = GaussianProcess(2)
+    process.fit(x, y)
+    candidates = RNG.random((20, 2))
+    prediction = process.at(candidates, beliefs=2)
+    mean, before = prediction.mean.copy(), prediction.deviation
+    prediction.believe(4)
+    assert prediction.deviation[4] < 0.5 * before[4]
+    assert (prediction.deviation <= before + 1e-12).all()
+    assert (prediction.mean == mean).all()
+
+
+def test_squashing_keeps_order_and_the_good_half():
+    values = RNG.standard_normal(101)
+    squashed = squash_bad_half(values)
+    good = values >= np.median(values)
+    assert (np.argsort(squashed) == np.argsort(values)).all()
+    assert (squashed[good] == values[good]).all()
+    assert squashed.min() > values.min()
+
+
+def test_far_apart_takes_the_corners():
+    places = np.array([[x, y] for x in range(5) for y in range(5)], dtype=float)
+    assert {tuple(places[row]) for row in far_apart(places, 4)} == {(0, 0), (0, 4), (4, 0), (4, 4)}
+
+
+def test_a_small_front_is_filled_up_from_the_next_layer():
+    assert set(spread_over_front(KNOWN, 4)) == {0, 1, 2, 3}
+
+
+def test_a_screen_is_dropped_when_it_contradicts():
+    logs = RNG.standard_normal((20, 2))
+    assert not contradicts(logs, logs + 3.0)
+    assert not contradicts(logs, logs + 0.1 * RNG.standard_normal((20, 2)))
+    assert contradicts(logs, -logs)
+    assert contradicts(logs, RNG.standard_normal((20, 2)))
+    assert not contradicts(logs[:5], -logs[:5])
+
+
+class GridPool:
+    """40 x 40 points; two objectives against each other along x, both better at y = 0.7."""
+
+    def __init__(self, screened=None):
+        self.screened = screened
+
+    def draw(self, count, rng):
+        return [(int(x), int(y)) for x, y in rng.integers(0, 40, (count, 2))]
+
+    def near(self, key, count, rng):
+        moved = np.clip(np.array(key) + rng.integers(-2, 3, (count, 2)), 0, 39)
+        return [(int(x), int(y)) for x, y in moved]
+
+    def features(self, keys):
+        return np.array(keys, dtype=float).reshape(-1, 2) / 39
+
+    def truth(self, keys):
+        x, y = self.features(keys).T
+        good = np.exp(-8 * (y - 0.7) ** 2)
+        return np.column_stack([(0.05 + x) * good, (1.05 - x**3) * good])
+
+    def screen(self, keys):
+        return None if self.screened is None else self.screened(self, keys)
+
+
+def share_after(pool, measurements):
+    optimizer = PoolOptimizer(pool, objectives=2, seed=3)
+    seen = []
+    while len(seen) < measurements:
+        for key in optimizer.ask(8):
+            value = pool.truth([key])[0]
+            optimizer.tell(key, value)
+            seen.append(value)
+    whole = pool.truth([(x, y) for x in range(40) for y in range(40)])
+    return hypervolume_of_two(np.array(seen)) / hypervolume_of_two(whole), optimizer
+
+
+def wrong(pool, keys):
+    return pool.truth([(39 - x, 39 - y) for x, y in keys])
+
+
+def test_two_objectives_without_a_screen():
+    assert share_after(GridPool(), 48)[0] > 0.97
+
+
+def test_a_screen_helps_from_the_start():
+    share, optimizer = share_after(GridPool(lambda pool, keys: 1.3 * pool.truth(keys)), 16)
+    assert share > 0.93
+    assert not optimizer.prior_dropped
+
+
+def test_a_wrong_screen_is_dropped_and_overcome():
+    share, optimizer = share_after(GridPool(wrong), 72)
+    assert optimizer.prior_dropped
+    assert share > 0.95
