@@ -17,6 +17,8 @@ from spica_walk import (
     PINNED,
     POOL,
     RATE,
+    SCREENED,
+    SEEDED,
     SESSIONS,
     SHARED,
     SWEEP,
@@ -247,12 +249,13 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Acts(DRAWN, {"sweep.parallel_evals": 3}, ("pools",)),
     ),
     "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
-    "random_seed": (Acts(DRAWN, {"sweep.random_seed": 2}),),
+    "random_seed": (Acts(SEEDED, {"sweep.random_seed": 2}),),
     "max_eval_seconds": (Acts(PINNED, {"sweep.max_eval_seconds": 0.001}, ("statuses",)),),
     "sampler": (
         Acts(DRAWN, {"sweep.sampler": "grid"}),
         Acts(POOL, {"sweep.sampler": "random", "sweep.random_seed": 3}),
     ),
+    "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
 }
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),

@@ -202,6 +202,15 @@ DRAWN = changed(
         "sweep.max_rounds": 2,
     },
 )
+# Traffic that can be screened: the first candidates are the best estimated ones, not any.
+SCREENED = changed(
+    DRAWN,
+    {
+        "workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1},
+        "goal": {"target": "throughput"},
+    },
+)
+SEEDED = changed(DRAWN, {"sweep.sampler": "random"})
 ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})

@@ -39,6 +39,7 @@ class SweepConfig(SpicaModel):
     random_seed: NaturalInt = 1
     max_eval_seconds: PositiveNumber | None = 600.0
     sampler: Literal["auto", "pool-gp", "random", "grid"] = "auto"
+    screen: Literal["auto", "off"] = "auto"
 
     @property
     def per_round(self) -> int:

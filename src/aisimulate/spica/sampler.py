@@ -13,6 +13,7 @@ from aisimulate.spica.samplers.random_sampler import RandomSampler
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aisimulate.spica.samplers.pool_gp_sampler import ObjectiveScreen
     from aisimulate.spica.search_space import BranchSpace
 
 __all__ = ["SAMPLER_POLICIES", "BranchSampler", "Suggestion", "make_branch_sampler"]
@@ -27,11 +28,13 @@ def make_branch_sampler(
     objectives: Sequence[tuple[str, bool]] | None = None,
     seed: int = 1,
     policy: str = "random",
+    screen: ObjectiveScreen | None = None,
 ) -> BranchSampler:
     """Build the sampler `policy` for one branch (spec 05 section 7).
 
     `objectives` lists (metric name, maximise) of a Pareto goal, None for a scalar one; `study_id` names the
-    study of a sampler that keeps one.
+    study of a sampler that keeps one. `screen` estimates objectives without a replay, for a sampler that
+    learns.
 
     Raises:
         InputError: `policy` is unknown, or the grid is asked to walk a continuous range.
@@ -39,7 +42,7 @@ def make_branch_sampler(
     del study_id
     if policy == "pool-gp":  # imported on first use: it needs scipy
         module = importlib.import_module("aisimulate.spica.samplers.pool_gp_sampler")
-        sampler: BranchSampler = module.PoolGpSampler(branch, objectives=objectives, seed=seed)
+        sampler: BranchSampler = module.PoolGpSampler(branch, objectives=objectives, seed=seed, screen=screen)
         return sampler
     if policy == "random":
         return RandomSampler(branch, seed=seed)

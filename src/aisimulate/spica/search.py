@@ -21,6 +21,7 @@ from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError
 from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler
 from aisimulate.spica.score import pareto_front, rank
+from aisimulate.spica.screen.branch_screen import BranchScreen, no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def _search_branches(
 ) -> None:
     sweep, budget = plan.config.sweep, plan.budget
     state.progress.total = plan.total_measurements
+    screen = _screen(context, plan, observer)
     pool = open_pool(
         context,
         parallel_evals=sweep.parallel_evals,
@@ -169,22 +171,44 @@ def _search_branches(
     with pool:
         for branch in plan.branches:
             observer.phase(branch.deployment_mode, state.progress)
-            sampler = _make_sampler(sampler_factory, branch, plan)
+            sampler = _make_sampler(sampler_factory, branch, plan, screen)
             search = BranchSearch(
                 branch, sampler, budget=budget, pool=pool, context=context, state=state, observer=observer
             )
             result.branches.append(search.report)
             search.run(on_round)
+            for note in getattr(sampler, "notes", list)():
+                observer.note(f"smart-sweep {branch.deployment_mode}: {note}")
 
 
-def _make_sampler(factory: SamplerFactory, branch: BranchSpace, plan: SearchPlan) -> BranchSampler:
+def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) -> BranchScreen | None:
+    """Build the screen of a search, if a sampler asks for one and its candidates can be screened."""
+    config = context.config
+    if config.sweep.screen == "off" or "pool-gp" not in plan.policies.values():
+        return None
+    reason = no_screen_reason(config)
+    if not isinstance(context.evaluator, ReplayEvaluator):
+        reason = "the evaluator is not our replay"
+    if reason is None:
+        return BranchScreen(config, context.backend_versions)
+    observer.note(f"searching without a screen: {reason}")
+    return None
+
+
+def _make_sampler(
+    factory: SamplerFactory, branch: BranchSpace, plan: SearchPlan, screen: BranchScreen | None
+) -> BranchSampler:
     goal = plan.config.goal
     objectives = None
     if goal.is_pareto:
         objectives = [(target.value, target.maximize) for target in goal.resolved_pareto_objectives]
     # Unique per run: a sampler with persistent studies must never inherit an older run's.
     study_id = f"spica_{branch.deployment_mode}_{uuid.uuid4().hex[:8]}"
-    extras = {"seed": plan.config.sweep.random_seed, "policy": plan.policies[branch.deployment_mode]}
+    extras = {
+        "seed": plan.config.sweep.random_seed,
+        "policy": plan.policies[branch.deployment_mode],
+        "screen": None if screen is None else screen.objectives,
+    }
     return build_sampler(factory, branch, study_id=study_id, objectives=objectives, extras=extras)
 
 

@@ -127,8 +127,10 @@ class PoolOptimizer(Generic[Key]):
 
     def _prior(self, keys: Sequence[Key]) -> Floats | None:
         """Return the logarithms of the screened objectives, while the screen is believed."""
-        screened = self._pool.screen(keys) if self._band is not None else None
-        return None if screened is None else np.log(np.maximum(screened, _TINY))
+        if self._band is None:
+            return None
+        screened = self._pool.screen(keys)
+        return None if screened is None else np.log(np.maximum(screened, self._band.floor))
 
     def _outlook(self, model: Model, keys: Sequence[Key], beliefs: int = 0) -> Outlook:
         return model.at(self._pool.features(keys), self._prior(keys), beliefs)

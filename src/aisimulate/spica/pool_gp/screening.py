@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _SLACK = 0.2  # how far behind the screened front, in every objective at once, a candidate may be
+_WIDEST_RATIO = 1e4
 _FEWEST = 12
 _LOWEST_RANK_CORRELATION = 0.6
 _HIGHEST_SHARE = 0.7
 
 
 class Band(Generic[Key]):
-    """The keys near the screened front."""
+    """The keys near the screened front. `floor` holds the least values that make a difference, by column."""
 
     def __init__(self, keys: list[Key], screened: Floats) -> None:
+        self.floor = screened.max(0) / _WIDEST_RATIO
         best = screened[front(screened)]
         near = np.zeros(len(keys), dtype=bool)
         for point in best:

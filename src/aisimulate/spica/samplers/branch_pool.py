@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,15 +12,18 @@ from aisimulate.spica.samplers.placement_moves import PlacementMoves
 from aisimulate.spica.samplers.point_features import PointFeatures, load_features
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from aisimulate.spica.finite_space import FinitePoint
+    from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.search_space import BranchSpace
 
     Floats = NDArray[np.float64]
 
+    # Positive objectives of which more is better, from a selection and a parallel config.
+    Screen = Callable[[Mapping[str, Any], ParallelConfig], list[float]]
     # The index of a point in the finite space, and the steps of every continuous range.
     PointKey = tuple[int, tuple[int, ...]]
 
@@ -32,8 +35,10 @@ _MOST_CHANGES = 3
 class BranchPool:
     """Points of a branch by (index, steps): continuous ranges are cut into 1,000 steps each."""
 
-    def __init__(self, branch: BranchSpace) -> None:
+    def __init__(self, branch: BranchSpace, screen: Screen | None = None) -> None:
         self._space = FiniteSpace(branch)
+        self._screen = screen
+        self._screened: dict[PointKey, list[float]] = {}
         self._ranges = dict(branch.float_ranges)
         self._moves = PlacementMoves(self._space.placements)
         self._features = PointFeatures(branch, branch_backends(branch))
@@ -75,8 +80,14 @@ class BranchPool:
         return np.column_stack([rows, *(load_features(column) for column in steps.T)])
 
     def screen(self, keys: Sequence[PointKey]) -> Floats | None:
-        """There is no screen of deployments yet."""
-        return None
+        """Estimate all objectives as `screen` does; a point that cannot run gets next to nothing."""
+        if self._screen is None:
+            return None
+        for key in keys:
+            if key not in self._screened:
+                point, floats = self.point(key)
+                self._screened[key] = self._screen(point.selection | floats, point.parallel_config)
+        return np.array([self._screened[key] for key in keys])
 
     def _row(self, index: int) -> list[float]:
         if index not in self._rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.seeds import named_seed
 from aisimulate.spica.pool_gp.optimizer import PoolOptimizer
@@ -10,10 +10,14 @@ from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.branch_pool import BranchPool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.samplers.branch_pool import PointKey
     from aisimulate.spica.search_space import BranchSpace
+
+    # The objectives' values as a replay would give them, estimated; None for what cannot run.
+    ObjectiveScreen = Callable[[Mapping[str, Any], ParallelConfig], list[float] | None]
 
 _SMALLEST = 1e-12
 
@@ -22,11 +26,17 @@ class PoolGpSampler:
     """Learns from every replay where the next one is worth most; never suggests a deployment twice."""
 
     def __init__(
-        self, branch: BranchSpace, *, objectives: Sequence[tuple[str, bool]] | None = None, seed: int
+        self,
+        branch: BranchSpace,
+        *,
+        objectives: Sequence[tuple[str, bool]] | None = None,
+        seed: int,
+        screen: ObjectiveScreen | None = None,
     ) -> None:
         self.branch = branch
         self._objectives = list(objectives) if objectives else [("objective", True)]
-        self._pool = BranchPool(branch)
+        self._screen = screen
+        self._pool = BranchPool(branch, None if screen is None else self._screened)
         self._optimizer: PoolOptimizer[PointKey] = PoolOptimizer(
             self._pool,
             objectives=len(self._objectives),
@@ -45,6 +55,19 @@ class PoolGpSampler:
     def observe_infeasible(self, suggestion: Suggestion, reason: str) -> None:
         """Learn that there is no result."""
         self._optimizer.tell_infeasible(suggestion.handle)  # type: ignore[arg-type]
+
+    def notes(self) -> list[str]:
+        """Say what the user should know of how the search went."""
+        dropped = "the first replays contradict the screen, which is dropped"
+        return [dropped] if self._optimizer.prior_dropped else []
+
+    def _screened(self, selection: Mapping[str, Any], config: ParallelConfig) -> list[float]:
+        assert self._screen is not None
+        values = self._screen(selection, config)
+        if values is None:
+            return [_SMALLEST] * len(self._objectives)
+        directions = (maximise for _, maximise in self._objectives)
+        return [positive(value, maximise=up) for value, up in zip(values, directions, strict=True)]
 
     def _suggestion(self, key: PointKey) -> Suggestion:
         point, floats = self._pool.point(key)

@@ -1,0 +1,1 @@
+"""Estimates of candidates by formulas, without a replay (spec 08)."""
