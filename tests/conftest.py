@@ -1,8 +1,12 @@
 """Settings of all tests."""
 
 import os
+import tempfile
 
 from hypothesis import settings
+
+# Searches record themselves; those of the tests do it in a folder of their own, also in child processes.
+os.environ["AISIMULATE_RUNS"] = tempfile.mkdtemp(prefix="aisimulate-test-runs-")
 
 # The same examples in every run, so that a red check can be repeated; AISIMULATE_FUZZ asks for fresh ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from aisimulate.cli.arguments import natural, positive
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
+from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
@@ -21,9 +23,11 @@ from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
 from aisimulate.report.ranking import ranking_lines, ranking_text
 from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.progress import progress_observer
+from aisimulate.spica.run_facts import asked_config
 from aisimulate.spica.search import run_search
 from aisimulate.spica.summary import gates_text
 
@@ -56,7 +60,21 @@ def main(
 
 def _parser(prog: str, default_format: str) -> OneLineParser:
     parser = OneLineParser(prog=prog, description="Find the deployments that serve a workload best.")
-    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="the search, as YAML")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", type=Path, metavar="FILE", help="the search, as YAML")
+    source.add_argument(
+        "--resume",
+        metavar="RUN",
+        help="go on with an interrupted search (a name of `runs list`, a file, `last`)",
+    )
+    record = parser.add_mutually_exclusive_group()
+    record.add_argument(
+        "--run",
+        type=Path,
+        metavar="FILE",
+        help="record the search there (default: a new file among the runs)",
+    )
+    record.add_argument("--no-run", action="store_true", help="do not record the search")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="also write every attempt (or the planned search) as JSON"
     )
@@ -75,6 +93,8 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.resume is not None:
+        return _resume(arguments)
     config = load_config(arguments.config)
     if arguments.seed is not None:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})
@@ -82,7 +102,37 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         trace = config.workload.trace_path
         check_writable(arguments.output, [arguments.config, *([Path(trace)] if trace else [])])
-    return _dry_run(config, arguments) if arguments.dry_run else _search(config, arguments)
+    if arguments.dry_run:
+        return _dry_run(config, arguments)
+    ledger = _new_ledger(arguments)
+    with nullcontext() if ledger is None else ledger:
+        return _search(config, arguments, ledger)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    unusable = {"--seed": arguments.seed, "--run": arguments.run, "--no-run": arguments.no_run or None}
+    for option, value in {**unusable, "--dry-run": arguments.dry_run or None}.items():
+        if value is not None:
+            raise InputError(f"{option}: has no effect with --resume, which goes on with what was asked")
+    path = find_run(arguments.resume)
+    if arguments.output is not None:
+        check_writable(arguments.output, [path])
+    with Ledger.open_ledger(path, writable=True) as ledger:
+        return _search(asked_config(ledger), arguments, ledger)
+
+
+def _new_ledger(arguments: argparse.Namespace) -> Ledger | None:
+    """Start the record of a search. Where it may not be written, and nobody asked for it, there is none."""
+    if arguments.no_run:
+        return None
+    if arguments.run is not None:
+        return Ledger.create(arguments.run)
+    try:
+        return Ledger.create(new_run_path())
+    except (OSError, InputError, LedgerError) as error:
+        if not arguments.quiet:
+            say(f"{arguments.prog}: this search is not recorded: {error}")
+        return None
 
 
 def load_config(path: Path) -> SmartSearchConfig:
@@ -108,9 +158,9 @@ def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
     return _deliver(arguments, description, text, DONE)
 
 
-def _search(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
+def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Ledger | None) -> int:
     observer = SilentObserver() if arguments.quiet else progress_observer()
-    result = run_search(config, observer=observer)
+    result = run_search(config, observer=observer, ledger=ledger)
     if result.interrupted:
         code = INTERRUPTED
     else:
@@ -122,7 +172,14 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
     remark = _remark(result)
     if remark:
         say(remark)
+    if result.interrupted and ledger is not None:
+        say(f"to go on: aisimulate spica --resume {_called(ledger.path)}")
     return code
+
+
+def _called(path: Path) -> str:
+    """Name a run as short as --resume finds it."""
+    return path.stem if path.parent == runs_folder() else str(path)
 
 
 def _deliver(arguments: argparse.Namespace, document: str, text: str, code: int) -> int:

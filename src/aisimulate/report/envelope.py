@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.json_text import json_text
-from aisimulate.report.versions import program_versions
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.outcome import Status
+from aisimulate.spica.versions import program_versions
 
 if TYPE_CHECKING:
     from aisimulate.spica.loop import BranchReport

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.numbers import number_text, share_text
-from aisimulate.report.versions import program_versions
+from aisimulate.spica.versions import program_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from aisimulate.core.errors import AISimulateError
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
@@ -33,6 +34,10 @@ class EvaluatorPoolError(AISimulateError, RuntimeError):
     """No worker process could ever be started."""
 
 
+# Told of every evaluation that ended, as soon as it did: the task, its outcome, the wall time in s.
+OnEnd: TypeAlias = Callable[[Prepared, Outcome, float], None]
+
+
 class EvaluationPool(Protocol):
     """Evaluates a batch of candidates. Use it as a context manager; leaving it stops all work."""
 
@@ -52,12 +57,20 @@ class EvaluationPool(Protocol):
 class InProcessPool:
     """Evaluates in this process, one after the other. It cannot enforce a deadline."""
 
-    def __init__(self, context: EvaluationContext) -> None:
+    def __init__(self, context: EvaluationContext, on_end: OnEnd | None = None) -> None:
         self._context = context
+        self._on_end = on_end
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Evaluate the tasks lazily, in order."""
-        return (measure(task, self._context) for task in tasks)
+        return (self._measure(task) for task in tasks)
+
+    def _measure(self, task: Prepared) -> Outcome:
+        started_s = time.monotonic()
+        outcome = measure(task, self._context)
+        if self._on_end is not None:
+            self._on_end(task, outcome, time.monotonic() - started_s)
+        return outcome
 
     def __enter__(self) -> Self:
         return self
@@ -69,8 +82,9 @@ class InProcessPool:
 class _Batch:
     """The tasks of one run by number: those that wait for a worker, and the outcomes not yet asked for."""
 
-    def __init__(self, tasks: Sequence[Prepared]) -> None:
+    def __init__(self, tasks: Sequence[Prepared], on_end: OnEnd | None) -> None:
         self.tasks = tasks
+        self._on_end = on_end
         self.waiting = deque(range(len(tasks)))
         self.outcomes: dict[int, Outcome] = {}
         self._lost_once: set[int] = set()
@@ -90,7 +104,13 @@ class _Batch:
 
     def _end(self, number: int, status: Status, category: Reason, reason: str) -> None:
         config = self.tasks[number].config
-        self.outcomes[number] = Outcome(status, config, category=category, reason=reason)
+        self.end(number, Outcome(status, config, category=category, reason=reason), 0.0)
+
+    def end(self, number: int, outcome: Outcome, wall_s: float) -> None:
+        """Take the outcome of a task."""
+        self.outcomes[number] = outcome
+        if self._on_end is not None:
+            self._on_end(self.tasks[number], outcome, wall_s)
 
 
 class WorkerPool:
@@ -105,8 +125,16 @@ class WorkerPool:
         EvaluatorPoolError: from `run`, when no worker ever became ready.
     """
 
-    def __init__(self, context: EvaluationContext, *, workers: int, max_eval_seconds: float | None) -> None:
+    def __init__(
+        self,
+        context: EvaluationContext,
+        *,
+        workers: int,
+        max_eval_seconds: float | None,
+        on_end: OnEnd | None = None,
+    ) -> None:
         self._context = context
+        self._on_end = on_end
         self._size = workers
         self._deadline_s = max_eval_seconds
         self._workers: list[Worker] = []
@@ -116,7 +144,7 @@ class WorkerPool:
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Keep the workers busy with the tasks; yield the outcomes in task order."""
-        batch = _Batch(tasks)
+        batch = _Batch(tasks, self._on_end)
         self._failed_starts = 0
         try:
             for number in range(len(tasks)):
@@ -167,7 +195,7 @@ class WorkerPool:
                     worker.give(batch.tasks[number], number, time.monotonic())
                 except Exception as error:  # not picklable: this candidate's own fault
                     worker.task = None
-                    batch.outcomes[number] = unsendable(batch.tasks[number], error)
+                    batch.end(number, unsendable(batch.tasks[number], error), 0.0)
 
     def _patience_s(self) -> float | None:
         """Tell how long to wait for news: until the first deadline, or as long as it takes."""
@@ -182,7 +210,7 @@ class WorkerPool:
         message = worker.receive()
         if isinstance(message, Outcome):
             if worker.task is not None:
-                batch.outcomes[worker.task] = message
+                batch.end(worker.task, message, time.monotonic() - worker.started_s)
             worker.task = None
         elif message is Signal.READY:
             worker.ready = self._ever_ready = True
@@ -224,7 +252,12 @@ class WorkerPool:
 
 
 def open_pool(
-    context: EvaluationContext, *, parallel_evals: int, per_round: int, max_eval_seconds: float | None
+    context: EvaluationContext,
+    *,
+    parallel_evals: int,
+    per_round: int,
+    max_eval_seconds: float | None,
+    on_end: OnEnd | None = None,
 ) -> EvaluationPool:
     """Choose the pool: this process when one evaluation runs at a time without a cap, else workers.
 
@@ -233,8 +266,9 @@ def open_pool(
     """
     workers = min(parallel_evals, per_round)
     if workers == 1 and max_eval_seconds is None:
-        return InProcessPool(context)
-    return WorkerPool(context, workers=min(workers, _usable_cores()), max_eval_seconds=max_eval_seconds)
+        return InProcessPool(context, on_end)
+    size = min(workers, _usable_cores())
+    return WorkerPool(context, workers=size, max_eval_seconds=max_eval_seconds, on_end=on_end)
 
 
 def _usable_cores() -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from aisimulate.spica.config import Candidate
     from aisimulate.spica.executor import EvaluationPool
+    from aisimulate.spica.ledger import Ledger
     from aisimulate.spica.observer import Observer
     from aisimulate.spica.samplers.base import BranchSampler
     from aisimulate.spica.search_space import BranchSpace
@@ -65,6 +66,7 @@ class SearchState:
     """
 
     progress: Progress
+    ledger: Ledger | None = None
     cache: dict[str, Outcome] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     rounds: int = 0
@@ -177,7 +179,10 @@ class BranchSearch:
                 fresh.setdefault(step.key, step.work)
         results = self._pool.run(list(fresh.values()))
         measured: dict[str, Outcome] = {}
-        return sum(self._finish(step, measured, results) for step in steps)
+        new = sum(self._finish(step, measured, results) for step in steps)
+        if self._state.ledger is not None:
+            self._state.ledger.commit()
+        return new
 
     def _step(self, suggestion: Suggestion) -> _Step:
         asked = self._admit(suggestion)
@@ -230,6 +235,10 @@ class BranchSearch:
     def _tell(self, step: _Step, outcome: Outcome, *, cached: bool) -> None:
         progress, suggestion = self._state.progress, step.suggestion
         progress.add(outcome, cached=cached)
+        if self._state.ledger is not None:
+            number = self._state.rounds + 1
+            branch = self._branch.deployment_mode
+            self._state.ledger.add_attempt(branch, number, step.key, outcome, cached=cached)
         if step.point is not None:
             self._points.add(step.point)
         self.report.tried_points = len(self._points)

@@ -17,6 +17,8 @@ from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState
 from aisimulate.spica.observer import Observer, SilentObserver
 from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.progress import progress_observer
+from aisimulate.spica.recorded_pool import RecordedPool
+from aisimulate.spica.run_facts import begin_run, recorder
 from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError
 from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler
@@ -27,6 +29,7 @@ from aisimulate.spica.summary import Coverage, Progress, summary_lines
 if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
+    from aisimulate.spica.ledger import Ledger
     from aisimulate.spica.loop import OnRound
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.samplers.base import BranchSampler
@@ -86,11 +89,16 @@ def run_search(
     sampler_factory: SamplerFactory = make_branch_sampler,
     observer: Observer | None = None,
     on_round: OnRound | None = None,
+    ledger: Ledger | None = None,
 ) -> SearchResult:
-    """Do the work of `run_smart_search` and keep everything; Ctrl-C ends it early with a partial result."""
+    """Do the work of `run_smart_search` and keep everything; Ctrl-C ends it early with a partial result.
+
+    With `ledger`, everything is written down as it happens, and what is in it is not replayed again.
+    Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails.
+    """
     observer = observer or SilentObserver()
     try:
-        return _search(config, evaluator, sampler_factory, observer, on_round)
+        return _search(config, evaluator, sampler_factory, observer, on_round, ledger)
     finally:
         observer.close()
 
@@ -101,6 +109,7 @@ def _search(
     sampler_factory: SamplerFactory,
     observer: Observer,
     on_round: OnRound | None,
+    ledger: Ledger | None,
 ) -> SearchResult:
     progress = Progress(config.goal)
     observer.phase("enumerating", progress)
@@ -109,7 +118,9 @@ def _search(
         observer.note(note)
     context = _context(plan, evaluator, observer)
     result = SearchResult(plan, dict(context.backend_versions), progress)
-    state = SearchState(progress, outcomes=result.outcomes)
+    state = SearchState(progress, ledger, outcomes=result.outcomes)
+    if ledger is not None:
+        begin_run(ledger, config, plan, context)
     try:
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round)
     except KeyboardInterrupt:
@@ -118,6 +129,8 @@ def _search(
         error.candidates = _merge(plan.config, state.candidates)
         raise
     result.candidates = _merge(plan.config, state.candidates)
+    if ledger is not None:
+        ledger.describe(status="interrupted" if result.interrupted else "done")
     coverage = _coverage(result)
     observer.done(
         summary_lines(progress, result.candidates, coverage=coverage, interrupted=result.interrupted)
@@ -167,7 +180,10 @@ def _search_branches(
         parallel_evals=sweep.parallel_evals,
         per_round=budget.per_round,
         max_eval_seconds=sweep.max_eval_seconds,
+        on_end=None if state.ledger is None else recorder(state.ledger),
     )
+    if state.ledger is not None:
+        pool = RecordedPool(pool, state.ledger)
     with pool:
         for branch in plan.branches:
             observer.phase(branch.deployment_mode, state.progress)

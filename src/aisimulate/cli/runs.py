@@ -1,0 +1,102 @@
+"""`aisimulate runs`: what earlier searches found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.cli.arguments import positive
+from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
+from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.parser import OneLineParser
+from aisimulate.cli.run_files import all_runs, find_run
+from aisimulate.core.console import say
+from aisimulate.core.errors import AISimulateError
+from aisimulate.report.files import check_writable, write_file
+from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
+from aisimulate.spica.ledger import Ledger
+from aisimulate.spica.recorded_run import read_run
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from aisimulate.spica.recorded_run import RecordedRun
+
+_PROG = "aisimulate runs"
+_EXPORTS = {"json": export_json, "csv": export_csv}
+_ROWS = 10
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except KeyboardInterrupt:
+        say(f"{_PROG}: interrupted")
+        return INTERRUPTED
+    except ValueError as error:
+        return fail(_PROG, error, BAD_INPUT)
+    except (AISimulateError, OSError) as error:
+        return fail(_PROG, error, FAILED)
+    finally:
+        settle_stderr()
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog=_PROG, description="List, show, export and compare the records of searches.")
+    commands = parser.add_subparsers(
+        dest="command", required=True, parser_class=OneLineParser, metavar="COMMAND"
+    )
+    listed = commands.add_parser("list", help="the runs, oldest first")
+    listed.set_defaults(run=_list)
+    shown = commands.add_parser("show", help="the ranking of a run, so far")
+    shown.add_argument("--top", type=positive, default=_ROWS, metavar="N", help="show the N best")
+    shown.set_defaults(run=_show)
+    exported = commands.add_parser("export", help="every attempt of a run, for other programs")
+    exported.add_argument("--format", choices=tuple(_EXPORTS), default="json", help="default: %(default)s")
+    exported.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
+    exported.set_defaults(run=_export)
+    compared = commands.add_parser("compare", help="the best of two runs, side by side")
+    compared.set_defaults(run=_compare)
+    for command in (shown, exported):
+        command.add_argument("name", metavar="RUN", help="a name of `runs list`, a file, or `last`")
+    compared.add_argument("name", metavar="RUN", help="a name of `runs list`, a file, or `last`")
+    compared.add_argument("other", metavar="OTHER", help="the run to compare it with")
+    return parser
+
+
+def _read(path: Path) -> RecordedRun:
+    with Ledger.open_ledger(path) as ledger:
+        return read_run(ledger)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    runs = []
+    for path in all_runs():
+        try:
+            runs.append(_read(path))
+        except (AISimulateError, ValueError) as error:
+            say(f"{_PROG}: {error}")
+    return show(_PROG, list_text(runs), DONE)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    return show(_PROG, show_text(_read(find_run(arguments.name)), arguments.top), DONE)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    path = find_run(arguments.name)
+    text = _EXPORTS[arguments.format](_read(path))
+    if arguments.output is None:
+        return show(_PROG, text, DONE)
+    target = type(path)(arguments.output)
+    check_writable(target, [path])
+    write_file(target, text)
+    return DONE
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    left, right = (_read(find_run(name)) for name in (arguments.name, arguments.other))
+    return show(_PROG, comparison_text(left, right), DONE)

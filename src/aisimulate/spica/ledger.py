@@ -1,0 +1,190 @@
+"""The record of a search in one SQLite file, written as each candidate ends.
+
+A search is repeatable, so an interrupted one is continued by running it again and looking up what was
+replayed already: no replay is done twice, and the end is that of an unbroken search.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import sqlite3
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.spica.outcome_json import outcome_text, read_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from aisimulate.spica.outcome import Outcome
+
+# Marks the files of this program, as `file` and SQLite itself show it ("aisS").
+_APPLICATION_ID = 0x61697353
+_FORMAT_VERSION = 1
+_SCHEMA = """
+CREATE TABLE run (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE replay (
+    key TEXT PRIMARY KEY,
+    outcome TEXT NOT NULL,
+    wall_s REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE attempt (
+    number INTEGER PRIMARY KEY,
+    branch TEXT NOT NULL,
+    round INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    cached INTEGER NOT NULL,
+    outcome TEXT NOT NULL
+);
+"""
+
+
+class LedgerError(AISimulateError, RuntimeError):
+    """A ledger could not be read or written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One suggestion and what became of it. `cached`: an earlier attempt had the same key."""
+
+    number: int
+    branch: str
+    round: int
+    key: str
+    cached: bool
+    outcome: Outcome
+
+
+class Ledger:
+    """One run. Made by `create` or `open_ledger`; use it as a context manager.
+
+    Every method raises `LedgerError`, with the name of the file, when the disk is full or fails.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: TextIO | None) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+        self._attempts = 0
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """Start a new run. Raises InputError when the file exists or its folder does not."""
+        if path.exists():
+            raise InputError(f"--run {path}: exists already (--resume continues it)")
+        if not path.parent.is_dir():
+            raise InputError(f"--run {path}: {path.parent} is not a directory")
+        with _named(path):
+            lock = _locked(path)
+            connection = sqlite3.connect(path)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={_FORMAT_VERSION}")
+            connection.executescript(_SCHEMA)
+        return cls(path, connection, lock)
+
+    @classmethod
+    def open_ledger(cls, path: Path, *, writable: bool = False) -> Self:
+        """Open a run. Raises InputError when there is none, or another process is writing it."""
+        if not path.is_file():
+            raise InputError(f"{path}: there is no such run")
+        with _named(path):
+            mode = "rw" if writable else "ro"
+            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found != _APPLICATION_ID:
+            raise InputError(f"{path}: is not the ledger of a search")
+        if version != _FORMAT_VERSION:
+            raise InputError(f"{path}: has format {version}, this program reads {_FORMAT_VERSION}")
+        return cls(path, connection, _locked(path) if writable else None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        with _named(self.path):
+            self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    # The run as a whole ---------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `describe` stored: config, versions, digests; empty for a run that never began."""
+        with _named(self.path):
+            rows = self._connection.execute("SELECT name, value FROM run").fetchall()
+        return {name: json.loads(value) for name, value in rows}
+
+    def describe(self, **facts: Any) -> None:  # noqa: ANN401 - anything JSON can hold
+        """Store facts about the run by name, replacing those of the same name."""
+        rows = [(name, json.dumps(value, sort_keys=True)) for name, value in facts.items()]
+        with _named(self.path), self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", rows)
+
+    # What happened --------------------------------------------------------------------------------------
+
+    def replayed(self) -> dict[str, Outcome]:
+        """Return the outcomes of all replays, by key."""
+        with _named(self.path):
+            rows = self._connection.execute("SELECT key, outcome FROM replay").fetchall()
+        return {key: read_outcome(text) for key, text in rows}
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Walk through the suggestions in order."""
+        with _named(self.path):
+            for number, branch, round_, key, cached, text in self._connection.execute(
+                "SELECT number, branch, round, key, cached, outcome FROM attempt ORDER BY number"
+            ):
+                yield Attempt(number, branch, round_, key, bool(cached), read_outcome(text))
+
+    def add_replay(self, key: str, outcome: Outcome, wall_s: float) -> None:
+        """Store the outcome of a replay for good."""
+        with _named(self.path), self._connection:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO replay VALUES (?, ?, ?)", (key, outcome_text(outcome), wall_s)
+            )
+
+    def add_attempt(self, branch: str, round_: int, key: str, outcome: Outcome, *, cached: bool) -> None:
+        """Note a suggestion; `commit` stores it."""
+        self._attempts += 1
+        row = (self._attempts, branch, round_, key, cached, outcome_text(outcome))
+        with _named(self.path):
+            self._connection.execute("INSERT OR REPLACE INTO attempt VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def commit(self) -> None:
+        """Store the noted attempts for good."""
+        with _named(self.path):
+            self._connection.commit()
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Turn errors of the database into one line with its name."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise LedgerError(f"{path}: {error}") from error
+
+
+def _locked(path: Path) -> TextIO:
+    """Let one process write a run at a time. The lock goes with the process, however it ends."""
+    try:
+        lock = path.with_name(path.name + ".lock").open("a", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise InputError(f"{path}: another process is writing this run") from None
+    return lock

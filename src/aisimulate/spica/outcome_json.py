@@ -1,0 +1,40 @@
+"""Outcomes as JSON texts, without loss: what was written is what is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aisimulate.spica.config import Candidate
+from aisimulate.spica.outcome import Outcome, Reason, Status
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Write an outcome. Raises TypeError or ValueError for a config that no JSON text can hold."""
+    candidate = outcome.candidate
+    fields: dict[str, Any] = {"status": outcome.status.value, "config": outcome.config}
+    if candidate is None:
+        fields |= {"category": outcome.category and outcome.category.value, "reason": outcome.reason}
+    else:
+        fields["candidate"] = {
+            "config": candidate.config,
+            "used_gpus": candidate.used_gpus,
+            "score": candidate.score,
+            "metrics": candidate.metrics,
+            "objectives": candidate.objectives,
+        }
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def read_outcome(text: str) -> Outcome:
+    """Read what `outcome_text` wrote."""
+    fields = json.loads(text)
+    category = fields.get("category")
+    candidate = fields.get("candidate")
+    return Outcome(
+        Status(fields["status"]),
+        fields["config"],
+        candidate=None if candidate is None else Candidate(**candidate),
+        category=None if category is None else Reason(category),
+        reason=fields.get("reason", ""),
+    )

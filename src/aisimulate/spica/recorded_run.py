@@ -1,0 +1,50 @@
+"""A run as its ledger tells it: the configuration, the attempts, and the ranking they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import InputError
+from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.score import pareto_front, rank
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.ledger import Attempt, Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """What a ledger holds. `candidates` are ranked, or the Pareto front; of an unfinished run, so far."""
+
+    path: Path
+    facts: dict[str, Any]
+    config: SmartSearchConfig
+    attempts: list[Attempt]
+    candidates: list[Candidate]
+
+    @property
+    def name(self) -> str:
+        """How the user calls it."""
+        return self.path.stem
+
+    @property
+    def status(self) -> str:
+        """`done`, `interrupted`, or `running` (which a killed search stays)."""
+        return str(self.facts.get("status", "running"))
+
+
+def read_run(ledger: Ledger) -> RecordedRun:
+    """Read a run. Raises InputError when its search never began."""
+    facts = ledger.facts
+    if "config" not in facts:
+        raise InputError(f"{ledger.path}: its search never began")
+    config = SmartSearchConfig.model_validate(facts["config"])
+    attempts = list(ledger.attempts())
+    found = [a.outcome.candidate for a in attempts if a.outcome.candidate is not None and not a.cached]
+    goal = config.goal
+    candidates = pareto_front(found, goal.resolved_pareto_objectives) if goal.is_pareto else rank(found)
+    return RecordedRun(ledger.path, facts, config, attempts, candidates)
