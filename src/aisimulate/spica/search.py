@@ -121,8 +121,9 @@ def _search(
     state = SearchState(progress, ledger, outcomes=result.outcomes)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
+    screen = _screen(context, plan, observer) if evaluator is None else None
     try:
-        _search_branches(plan, context, state, result, sampler_factory, observer, on_round)
+        _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
         result.interrupted = True
     except SamplerContractError as error:
@@ -171,10 +172,10 @@ def _search_branches(
     sampler_factory: SamplerFactory,
     observer: Observer,
     on_round: OnRound | None,
+    screen: BranchScreen | None,
 ) -> None:
     sweep, budget = plan.config.sweep, plan.budget
     state.progress.total = plan.total_measurements
-    screen = _screen(context, plan, observer)
     pool = open_pool(
         context,
         parallel_evals=sweep.parallel_evals,
@@ -203,8 +204,6 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
     if config.sweep.screen == "off" or "pool-gp" not in plan.policies.values():
         return None
     reason = no_screen_reason(config)
-    if not isinstance(context.evaluator, ReplayEvaluator):
-        reason = "the evaluator is not our replay"
     if reason is None:
         return BranchScreen(config, context.backend_versions)
     observer.note(f"searching without a screen: {reason}")
