@@ -81,13 +81,14 @@ def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
             "num_host_blocks": draw.choice([3, 6, 10, 20, 40]) if "tight" in features else 4096,
             "d2h_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
             "h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
+            "latency_to_first_byte_ms": draw.choice([0.0, 0.0, 0.5, 2.0]),
         },
     }
 
 
 def _dp_share(features: list[str]) -> float:
     """How many of the instances have attention DP."""
-    if "g2" in features:
+    if features == ["g2"]:
         return 0.0
     return 1.0 if "dp" in features else 0.2
 

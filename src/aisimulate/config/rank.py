@@ -12,6 +12,7 @@ from aisimulate.config.base import (
     BlockTokens,
     Count,
     FieldError,
+    Millis,
     NonNegative,
     PositiveCount,
     PositiveTokens,
@@ -51,6 +52,7 @@ class HostOffload(StrictModel):
     num_host_blocks: PositiveCount
     d2h_bandwidth_gbps: NonNegative = 32.0
     h2d_bandwidth_gbps: NonNegative = 32.0
+    latency_to_first_byte_ms: Millis = 0.0
 
 
 class StateCache(StrictModel):

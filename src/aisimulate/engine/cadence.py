@@ -54,8 +54,12 @@ class CadenceGroup(GroupWorker):
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         self._step += self._passes
         terminal = super().finish()
-        self._drained = not self.has_work
+        self._drained = self._is_drained()
         return terminal
+
+    def _is_drained(self) -> bool:
+        """Whether all requests have left."""
+        return not self.has_work
 
 
 class CadenceScheduler(RankScheduler):
@@ -103,6 +107,12 @@ def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     overtakes = rank.partial is not None
     if not try_admit(rank, sequence, now_ns):
         return False
-    if overtakes and rank.partial is not None and rank.joining and rank.joining[-1] is sequence:
-        rank.overtaken = rank.watchful = rank.decoders.reordered = rank.unusual = True
+    if overtakes:
+        note_overtaking(rank, sequence)
     return True
+
+
+def note_overtaking(rank: RankScheduler, sequence: Sequence) -> None:
+    """Note that a sequence, just admitted behind an unfinished prefill, may decode before it."""
+    if rank.partial is not None and rank.joining and rank.joining[-1] is sequence:
+        rank.overtaken = rank.watchful = rank.decoders.reordered = rank.unusual = True

@@ -15,6 +15,7 @@ from aisimulate.engine.admission import (
     enter,
     stuck_reason,
 )
+from aisimulate.engine.cadence import note_overtaking
 
 if TYPE_CHECKING:
     from aisimulate.engine.offload_scheduler import Offloading
@@ -44,11 +45,14 @@ def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> None:
         sequence = host.next_aside() or (rank.waiting[0] if rank.waiting else None)
         if sequence is None:
             return
+        overtakes = rank.partial is not None
         if rank.partial is not None:
             rank.cache_computed(rank.partial)
         verdict = _look_at(rank, host, sequence, now_ns)
         if verdict is Verdict.ADMITTED:
             running += 1
+            if overtakes and rank.deferring:
+                note_overtaking(rank, sequence)
         elif verdict is Verdict.BLOCKED:
             if running or host.lanes.busy:
                 return
@@ -177,6 +181,8 @@ def _admit_restored(rank: Offloading, host: HostSide, sequence: Sequence, now_ns
     if cached * size >= tokens < sequence.end_tokens:
         cached = (tokens - 1) // size
     start = cached * size
+    if rank.deferring and tokens - start > 1:
+        return Verdict.BLOCKED
     if not rank.params.enable_chunked_prefill and sequence.input_tokens - start > rank.budget:
         return Verdict.BLOCKED
     end = min(tokens, start + rank.budget)

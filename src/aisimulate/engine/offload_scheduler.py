@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine import stepwise
+from aisimulate.engine.cadence import CadenceScheduler
 from aisimulate.engine.decode_set import running_order
 from aisimulate.engine.fused import FusedScheduler
 from aisimulate.engine.offload_admission import admit_or_load
@@ -87,7 +88,7 @@ class Offloading(RankScheduler):
         decoders = self.decoders
         self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
-        if self.budget < 0 or (self.fifo and self._needs_steps(opening)):
+        if self.budget < 0 or (self.watchful and self._needs_steps(opening)):
             self.eventful = self.unusual = True
             self._start_ns = now_ns
             stepwise.schedule_running(self, now_ns)
@@ -182,6 +183,35 @@ class FusedOffloadScheduler(Offloading, FusedScheduler):
         self.host = self._attach(offload)
 
 
-def make_offload_rank(params: RankParams, timer: PassTimer, offload: OffloadParams) -> Offloading:
-    """Make the scheduler of a rank with host memory."""
+class CadenceOffloadScheduler(Offloading, CadenceScheduler):
+    """vLLM with host memory in a group that schedules prefills in intervals."""
+
+    __slots__ = ("host",)
+
+    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+        super().__init__(params, timer)
+        self.host = self._attach(offload)
+
+    def plan(self, now_ns: int) -> int:
+        """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
+        passes = Offloading.plan(self, now_ns)
+        if not self.deferring and not self.preempted:
+            self.capacity_bound = bool(self.waiting)
+        return passes
+
+
+class FusedCadenceOffloadScheduler(CadenceOffloadScheduler, FusedScheduler):
+    """The same where mixed passes are one forward."""
+
+    __slots__ = ()
+
+
+def make_offload_rank(
+    params: RankParams, timer: PassTimer, offload: OffloadParams, has_cadence: bool = False
+) -> Offloading:
+    """Make the scheduler of a rank with host memory; `has_cadence` as in `ranks.make_rank`."""
+    if has_cadence:
+        return (FusedCadenceOffloadScheduler if params.fused else CadenceOffloadScheduler)(
+            params, timer, offload
+        )
     return (FusedOffloadScheduler if params.fused else OffloadScheduler)(params, timer, offload)

@@ -60,7 +60,9 @@ class HostSide:
 
     def __init__(self, params: OffloadParams, pool: OffloadPool) -> None:
         self.tier = HostTier(params.num_host_blocks)
-        self.lanes = Lanes(params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps)
+        self.lanes = Lanes(
+            params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps, params.latency_ns
+        )
         self.identities = BlockIdentities()
         self.pool = pool
         self.states: dict[Sequence, PromptState] = {}

@@ -68,9 +68,13 @@ class SglangParams:
 
 @dataclass(slots=True, frozen=True)
 class OffloadParams:
-    """Host memory of one rank: its blocks, bytes of a block, decimal GB/s to it and back (0 = at once)."""
+    """Host memory of one rank: its blocks, bytes of a block, decimal GB/s to it and back (0 = at once).
+
+    Every copy waits `latency_ns` before its first byte moves; the lane is free for others meanwhile.
+    """
 
     num_host_blocks: int
     block_bytes: int
     d2h_bandwidth_gbps: float = 32.0
     h2d_bandwidth_gbps: float = 32.0
+    latency_ns: int = 0

@@ -128,8 +128,6 @@ def _require_lone_rank_for_host_memory(spec: ReplaySpec) -> None:
             raise UnsupportedError(
                 f"{path}: a value is not supported yet with topology {spec.topology.kind!r}"
             )
-        if role.dp_size != 1:
-            raise UnsupportedError(f"{path}: a value is not supported yet with dp_size {role.dp_size}")
 
 
 def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.core.units import clock_ns
 from aisimulate.engine.cadence import CadenceGroup
 from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.offload_group import OffloadCadenceGroup, OffloadGroup
 from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.params import OffloadParams, RankParams, SglangParams
@@ -30,7 +32,7 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
     params = rank_params(rank)
     if rank.native_host_offload is not None:
         offload = _offload_params(rank, rank.native_host_offload)
-        return [OffloadWorker(make_offload_rank(params, timer, offload)) for _ in range(replicas)]
+        return [_offload_worker(params, timer, offload, dp_size) for _ in range(replicas)]
     workers: list[Worker] = []
     has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
     for first in range(0, replicas * dp_size, dp_size):
@@ -42,6 +44,15 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
         else:
             workers.append(RankWorker(ranks[0]))
     return workers
+
+
+def _offload_worker(params: RankParams, timer: PassTimer, offload: OffloadParams, dp_size: int) -> Worker:
+    """Make a worker each of whose ranks has host memory of its own."""
+    has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
+    ranks = [make_offload_rank(params, timer, offload, has_cadence) for _ in range(dp_size)]
+    if has_cadence:
+        return OffloadCadenceGroup(ranks, params.prefill_schedule_interval)
+    return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup(ranks)
 
 
 def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
@@ -78,6 +89,7 @@ def _offload_params(rank: RankConfig, tier: HostOffload) -> OffloadParams:
         block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
         d2h_bandwidth_gbps=tier.d2h_bandwidth_gbps,
         h2d_bandwidth_gbps=tier.h2d_bandwidth_gbps,
+        latency_ns=clock_ns(tier.latency_to_first_byte_ms),
     )
 
 
