@@ -46,9 +46,13 @@ class CadenceGroup(GroupWorker):
 
     def _limit(self, passes: int) -> int:
         """Cut a run at the next pass that schedules prefills, if one is waiting for it."""
-        if any(rank.deferring and (rank.waiting or rank.partial) for rank in self._active):
+        if any(rank.deferring and self._defers(rank) for rank in self._active):
             return min(passes, self._interval - self._step % self._interval)
         return passes
+
+    def _defers(self, rank: RankScheduler) -> bool:
+        """Whether a rank has prefills that wait for a pass which schedules them."""
+        return bool(rank.waiting or rank.partial)
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""

@@ -9,6 +9,7 @@ from aisimulate.engine.group import GroupWorker
 
 if TYPE_CHECKING:
     from aisimulate.engine.offload_scheduler import Offloading
+    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
@@ -37,7 +38,12 @@ class OffloadGroup(GroupWorker):
             return False
         super().start(now_ns)
         self.busy = not all(rank.host.idle for rank in cast("list[Offloading]", self._active))
+        if not self.busy:
+            self._skip()
         return self.busy
+
+    def _skip(self) -> None:
+        """Take note of a pass in which nothing was done."""
 
     def _limit(self, passes: int) -> int:
         """Cut a run where a copy may end, or something else than its own members ends it."""
@@ -64,9 +70,25 @@ class OffloadGroup(GroupWorker):
 
 
 class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
-    """The same where prefills are scheduled in intervals."""
+    """The same where prefills are scheduled in intervals; the count goes on while anything is copied."""
 
     __slots__ = ()
+
+    def submit(self, sequence: Sequence) -> None:
+        """Queue a sequence; one that arrives when all others and all copies have ended begins anew."""
+        if self._drained and any(
+            rank.host.lanes.last_end_ns > sequence.arrival_ns for rank in self._offloading
+        ):
+            self._drained = False
+        super().submit(sequence)
+
+    def _defers(self, rank: RankScheduler) -> bool:
+        """Whether a rank has prefills that wait for a pass which schedules them."""
+        return super()._defers(rank) or bool(cast("Offloading", rank).host.aside)
+
+    def _skip(self) -> None:
+        """Count it with the others."""
+        self._step += 1
 
     def _is_drained(self) -> bool:
         """Whether all requests have left, also those that wait for a copy."""

@@ -49,6 +49,11 @@ class Lane:
         """When the first copy ends."""
         return self.copies[0].end_ns if self.copies else NEVER_NS
 
+    @property
+    def last_end_ns(self) -> int:
+        """When the last copy ends; 0 without any."""
+        return self.copies[-1].end_ns if self.copies else 0
+
 
 class Lanes:
     """Both directions, and the stores of the pass in flight, which are submitted when it ends."""
@@ -69,6 +74,11 @@ class Lanes:
     def next_end_ns(self) -> int:
         """When the first copy of either direction ends."""
         return min(self._stores.next_end_ns, self._loads.next_end_ns)
+
+    @property
+    def last_end_ns(self) -> int:
+        """When the last copy that was submitted ends; 0 if none is left."""
+        return max(self._stores.last_end_ns, self._loads.last_end_ns)
 
     def submit_stores(self, now_ns: int) -> None:
         """Start the stores of the pass that ends now."""
