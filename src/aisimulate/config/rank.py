@@ -55,6 +55,18 @@ class HostOffload(StrictModel):
     latency_to_first_byte_ms: Millis = 0.0
 
 
+class DiskOffload(StrictModel):
+    """A disk behind the host cache tier, of each worker or of all; bandwidths in decimal GB/s, 0 is no limit."""
+
+    scope: Literal["worker_local", "cluster_shared"]
+    num_g3_blocks: PositiveCount
+    latency_to_first_byte_ms: Millis = 0.1
+    read_bandwidth_gbps: NonNegative = 10.0
+    write_bandwidth_gbps: NonNegative = 10.0
+    shared_read_bandwidth_gbps: NonNegative = 80.0
+    shared_write_bandwidth_gbps: NonNegative = 80.0
+
+
 class StateCache(StrictModel):
     """Fixed recurrent state of a hybrid model, in bytes per request."""
 
@@ -94,7 +106,7 @@ class RankConfig(StrictModel):
     kv_transfer_timing_mode: Literal["full_prompt", "destination_missing"] = "full_prompt"
     kv_cache_bytes_per_token: PositiveCount | None = None
     native_host_offload: HostOffload | None = None
-    g3_offload: dict[str, Any] | None = None
+    g3_offload: DiskOffload | None = None
     state_cache: StateCache | None = None
     timing_model: TimingConfig = PolynomialTiming()
     timing_mode: Literal["additive", "fused"] = "additive"

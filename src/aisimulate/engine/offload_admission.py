@@ -54,7 +54,7 @@ def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> None:
             if overtakes and rank.deferring:
                 note_overtaking(rank, sequence)
         elif verdict is Verdict.BLOCKED:
-            if running or host.lanes.busy:
+            if running or host.busy:
                 return
             if _let_pass(host, sequence):
                 continue
@@ -97,6 +97,9 @@ def _look_at(rank: Offloading, host: HostSide, sequence: Sequence, now_ns: int) 
     match, tail = _find(rank, sequence)
     found, loadable = match[0], 0
     if found < len(state.keys):
+        if host.disk is not None and host.disk.stage(state, found, now_ns):
+            host.tier.touch(state.keys)
+            return _set_aside(rank, host, sequence)
         loadable, in_transit = host.tier.match(state.keys, found)
         host.tier.touch(state.keys)
         if in_transit:

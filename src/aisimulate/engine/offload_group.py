@@ -30,6 +30,16 @@ class OffloadGroup(GroupWorker):
         """When to call `start` again although nothing arrived; far away if there is no reason to."""
         return min(rank.wake_ns for rank in self._offloading)
 
+    @property
+    def background_ns(self) -> int:
+        """The same while more requests may come."""
+        return self.wake_ns
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether other workers may change what is found here."""
+        return False
+
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
         for rank in self._offloading:
@@ -47,7 +57,7 @@ class OffloadGroup(GroupWorker):
 
     def _limit(self, passes: int) -> int:
         """Cut a run where a copy may end, or something else than its own members ends it."""
-        if any(rank.host.lanes.busy for rank in self._offloading):
+        if any(rank.host.busy for rank in self._offloading):
             return 1
         return super()._limit(passes)
 

@@ -21,6 +21,7 @@ from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.disk_tier import DiskTier
     from aisimulate.engine.params import OffloadParams, RankParams
     from aisimulate.engine.sequence import Sequence
 
@@ -37,9 +38,9 @@ class Offloading(RankScheduler):
     pool: OffloadPool
     host: HostSide
 
-    def _attach(self, offload: OffloadParams) -> HostSide:
+    def _attach(self, offload: OffloadParams, disk: DiskTier | None) -> HostSide:
         self.pool = OffloadPool(self.params.num_gpu_blocks, self.block_size)
-        return HostSide(offload, self.pool)
+        return HostSide(offload, self.pool, disk)
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
@@ -55,7 +56,12 @@ class Offloading(RankScheduler):
     def wake_ns(self) -> int:
         """When a copy ends for which a request waits."""
         host = self.host
-        return host.lanes.next_end_ns if self.waiting or host.aside else NEVER_NS
+        return host.next_end_ns if self.waiting or host.aside else NEVER_NS
+
+    @property
+    def background_ns(self) -> int:
+        """When a copy ends that matters though no request waits: what goes on to the disk goes on then."""
+        return NEVER_NS if self.host.disk is None else self.host.next_end_ns
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
@@ -66,7 +72,8 @@ class Offloading(RankScheduler):
                 self._clear_unusual()
         host.idle = False
         quiet = not (self.waiting or self.partial or self.unusual or host.aside)
-        if quiet and not (host.unstored or host.lanes.busy) and (passes := self._plain_run()):
+        if quiet and not (host.unstored or host.busy) and (passes := self._plain_run()):
+            host.progressed()
             return passes
         self.run_batch = 0
         host.begin_pass()
@@ -76,10 +83,11 @@ class Offloading(RankScheduler):
         if host.unstored:
             self._store()
         waiting_ns = self.pool.fence_ns - now_ns
-        is_eventful = self.eventful or not self.decoders.count or host.lanes.busy or waiting_ns > 0
+        is_eventful = self.eventful or not self.decoders.count or host.busy or waiting_ns > 0
         # What is generated may be in the prompt of one set aside, which then needs fewer blocks.
-        if is_eventful or (self.planned and host.aside):
+        if is_eventful or (self.planned and host.aside) or (host.is_shared and (self.waiting or host.aside)):
             return self._single_pass(max(0, waiting_ns))
+        host.progressed()
         return self._plan_run(opening)
 
     def _begin(self, now_ns: int) -> int:
@@ -103,7 +111,10 @@ class Offloading(RankScheduler):
         for sequence in self.waiting:
             if sequence is head:
                 return
-            store = self.host.states[sequence].store
+            state = self.host.states[sequence]
+            if self.host.disk is not None:
+                self.host.disk.forget(state)
+            store = state.store
             if store is not None:
                 self.pool.fence_ns = max(self.pool.fence_ns, store.end_ns)
 
@@ -112,6 +123,8 @@ class Offloading(RankScheduler):
         host.idle = not (
             self.decoders.count or host.scheduled or self.rejected or self.preempted or waiting_ns
         )
+        if not host.idle:
+            host.progressed()
         self._price()
         self.pass_ns += waiting_ns
         return 1
@@ -158,7 +171,7 @@ class Offloading(RankScheduler):
         terminal = super().commit(passes, first_end_ns, end_ns)
         for sequence in terminal:
             self.host.dismiss(sequence)
-        if self.host.lanes.busy:
+        if self.host.busy:
             self.host.end_pass(end_ns)
         return terminal
 
@@ -168,9 +181,11 @@ class OffloadScheduler(Offloading):
 
     __slots__ = ("host",)
 
-    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+    def __init__(
+        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
+    ) -> None:
         super().__init__(params, timer)
-        self.host = self._attach(offload)
+        self.host = self._attach(offload, disk)
 
 
 class FusedOffloadScheduler(Offloading, FusedScheduler):
@@ -178,9 +193,11 @@ class FusedOffloadScheduler(Offloading, FusedScheduler):
 
     __slots__ = ("host",)
 
-    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+    def __init__(
+        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
+    ) -> None:
         super().__init__(params, timer)
-        self.host = self._attach(offload)
+        self.host = self._attach(offload, disk)
 
 
 class CadenceOffloadScheduler(Offloading, CadenceScheduler):
@@ -188,9 +205,11 @@ class CadenceOffloadScheduler(Offloading, CadenceScheduler):
 
     __slots__ = ("host",)
 
-    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+    def __init__(
+        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
+    ) -> None:
         super().__init__(params, timer)
-        self.host = self._attach(offload)
+        self.host = self._attach(offload, disk)
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
@@ -207,11 +226,14 @@ class FusedCadenceOffloadScheduler(CadenceOffloadScheduler, FusedScheduler):
 
 
 def make_offload_rank(
-    params: RankParams, timer: PassTimer, offload: OffloadParams, has_cadence: bool = False
+    params: RankParams,
+    timer: PassTimer,
+    offload: OffloadParams,
+    disk: DiskTier | None = None,
+    has_cadence: bool = False,
 ) -> Offloading:
     """Make the scheduler of a rank with host memory; `has_cadence` as in `ranks.make_rank`."""
     if has_cadence:
-        return (FusedCadenceOffloadScheduler if params.fused else CadenceOffloadScheduler)(
-            params, timer, offload
-        )
-    return (FusedOffloadScheduler if params.fused else OffloadScheduler)(params, timer, offload)
+        kind = FusedCadenceOffloadScheduler if params.fused else CadenceOffloadScheduler
+        return kind(params, timer, offload, disk)
+    return (FusedOffloadScheduler if params.fused else OffloadScheduler)(params, timer, offload, disk)

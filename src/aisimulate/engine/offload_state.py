@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.host_tier import BlockIdentities, HostTier
+from aisimulate.engine.offload_disk import DiskSide
 from aisimulate.engine.offload_lanes import Copy, Lanes
 
 if TYPE_CHECKING:
+    from aisimulate.engine.disk_tier import DiskTier
     from aisimulate.engine.offload_pool import OffloadPool
     from aisimulate.engine.params import OffloadParams
     from aisimulate.engine.sequence import Sequence
@@ -21,7 +23,18 @@ class PromptState:
     `restored` blocks of the GPU are kept for it, `found_blocks` of which were there before.
     """
 
-    __slots__ = ("asleep", "found_blocks", "keys", "load", "restored", "store", "stored", "tail_blocks")
+    __slots__ = (
+        "asleep",
+        "bypasses",
+        "found_blocks",
+        "keys",
+        "load",
+        "promoted",
+        "restored",
+        "store",
+        "stored",
+        "tail_blocks",
+    )
 
     def __init__(self, keys: list[int]) -> None:
         self.keys = keys
@@ -32,10 +45,12 @@ class PromptState:
         self.found_blocks = 0
         self.tail_blocks = 0  # that the request will need beyond the restored ones
         self.asleep = False  # set aside until any copy ends
+        self.promoted: set[int] = set()  # keys of blocks that the disk gave to the host for this request
+        self.bypasses = False  # takes nothing from the disk
 
 
 class HostSide:
-    """The host memory of one rank, its lanes, and the requests that wait for them.
+    """The host memory of one rank, its lanes, maybe a `disk` behind it, and the requests that wait for them.
 
     `aside`: requests that were passed over because of a copy, in order; they are looked at again before
     those that wait, once any copy has ended. `unstored`: running requests with blocks to offer.
@@ -46,6 +61,7 @@ class HostSide:
 
     __slots__ = (
         "aside",
+        "disk",
         "identities",
         "idle",
         "lanes",
@@ -58,12 +74,13 @@ class HostSide:
         "unwritten",
     )
 
-    def __init__(self, params: OffloadParams, pool: OffloadPool) -> None:
+    def __init__(self, params: OffloadParams, pool: OffloadPool, disk: DiskTier | None = None) -> None:
         self.tier = HostTier(params.num_host_blocks)
+        self.disk = None if disk is None else DiskSide(disk, self.tier)
         self.lanes = Lanes(
             params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps, params.latency_ns
         )
-        self.identities = BlockIdentities()
+        self.identities = params.identities or BlockIdentities()
         self.pool = pool
         self.states: dict[Sequence, PromptState] = {}
         self.aside: dict[Sequence, PromptState] = {}
@@ -84,7 +101,11 @@ class HostSide:
         self.states[sequence] = PromptState(keys[:prompt_blocks])
 
     def next_aside(self) -> Sequence | None:
-        """Give the first request set aside that may be looked at again."""
+        """Give the first request set aside that may be looked at again; with a disk, a restored one first."""
+        if self.disk is not None:
+            for sequence, state in self.aside.items():
+                if state.restored and not state.asleep:
+                    return sequence
         for sequence, state in self.aside.items():
             if not state.asleep:
                 return sequence
@@ -107,23 +128,45 @@ class HostSide:
         self.aside.pop(sequence, None)
         self.unstored.pop(sequence, None)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether what is found here may change by what other workers do."""
+        return self.disk is not None and self.disk.is_shared
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is on its way or about to be."""
+        return self.lanes.busy or (self.disk is not None and self.disk.busy)
+
+    @property
+    def next_end_ns(self) -> int:
+        """When anything that is on its way arrives, or may."""
+        lanes_ns = self.lanes.next_end_ns
+        return lanes_ns if self.disk is None else min(lanes_ns, self.disk.next_ns)
+
     # Copies -------------------------------------------------------------------------------------------
 
     def end_copies(self, now_ns: int) -> bool:
         """Let everything happen that copies bring about by `now_ns`; return whether any has ended."""
         loads: list[Copy] = []
-        ended = False
+        stores: list[Copy] = []
+        disk = self.disk
         for copy in self.lanes.pop_ended(now_ns):
-            ended = True
             if copy.is_load:
-                self.tier.unpin(copy.keys)
+                self.tier.loaded(copy.keys)
                 loads.append(copy)
             else:
-                self.tier.arrive(copy.keys)
+                self.tier.arrive(copy.keys, held=disk is not None)
+                stores.append(copy)
                 self.pool.forget(copy)
                 state = self.states.get(copy.sequence)
                 if state is not None and state.store is copy:
                     state.store = None
+        ended = bool(loads or stores)
+        if disk is not None:
+            for copy in stores:
+                disk.store(copy.keys, now_ns)
+            ended = disk.end_jobs(now_ns) or ended
         for copy in loads:
             state = self.states[copy.sequence]
             self.pool.extend(copy.sequence, state.found_blocks, state.restored)
@@ -148,8 +191,13 @@ class HostSide:
         state.tail_blocks = known_blocks - state.restored
         self.tail_blocks += state.tail_blocks
         state.load = Copy(sequence, state.keys[first : state.restored], is_load=True)
-        self.tier.pin(state.load.keys)
+        self.tier.load(state.load.keys)
         self.lanes.submit_load(state.load, max(now_ns, ready_ns))
+
+    def progressed(self) -> None:
+        """The pass being planned does something."""
+        if self.disk is not None:
+            self.disk.progressed()
 
     # The pass being planned -----------------------------------------------------------------------------
 
@@ -179,14 +227,20 @@ class HostSide:
         """A request left the queue: what was kept for it is its own, and its reuse is split by tier."""
         self.aside.pop(sequence, None)
         state = self.states[sequence]
-        host_tokens = 0
+        host_tokens = disk_tokens = 0
         if state.restored:
-            state.stored = reused_tokens // block_size
+            blocks = state.stored = reused_tokens // block_size
             host_tokens = max(0, reused_tokens - state.found_blocks * block_size)
+            restored = state.keys[state.found_blocks : blocks]
+            disk_tokens = block_size * sum(key in state.promoted for key in restored)
             self.tail_blocks -= state.tail_blocks
             state.restored = state.tail_blocks = 0
         if len(sequence.admissions) == 1:
             sequence.host_reused_tokens = host_tokens
+            sequence.disk_reused_tokens = disk_tokens
+        if self.disk is not None:
+            state.promoted.clear()
+            self.disk.forget(state)
 
     def store(self, sequence: Sequence, computed_tokens: int, block_size: int) -> bool:
         """Offer the prompt blocks computed so far; return whether the request has more to offer.

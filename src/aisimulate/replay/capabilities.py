@@ -53,7 +53,7 @@ CURRENT = Capabilities(
     speculation=True,
     prefill_intervals=True,
     decode_intervals=True,
-    tiers=frozenset({"native_host_offload"}),
+    tiers=frozenset({"g3_offload", "native_host_offload"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
 )
 """What this version simulates."""

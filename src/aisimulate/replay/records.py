@@ -77,6 +77,7 @@ def _reuse_by_tier(sequence: Sequence) -> Record:
     return {
         "first_admission_g1_reused_input_tokens": sequence.admissions[0][1] - host_tokens,
         "first_admission_host_reused_input_tokens": host_tokens,
+        "first_admission_disk_reused_input_tokens": sequence.disk_reused_tokens,
     }
 
 
