@@ -141,16 +141,16 @@ class DiskTier:
     # Traffic ------------------------------------------------------------------------------------------
 
     def write(self, client: int, keys: Sequence[int], now_ns: int) -> list[int]:
-        """Begin to write the blocks that are missing, and return them; none if they have no room.
+        """Begin to write the blocks that are missing, the first ones as far as there is room, and return them.
 
         The longest unused go for them, but none that is being written or read.
         """
         self._advance(now_ns)
-        missing = [key for key in keys if key not in self._writers]
-        excess = len(self._writers) + len(missing) - self._capacity_blocks
-        if not missing or excess > len(self._unpinned):
+        free = self._capacity_blocks - len(self._writers)
+        missing = [key for key in keys if key not in self._writers][: free + len(self._unpinned)]
+        if not missing:
             return []
-        for _ in range(excess):
+        for _ in range(len(missing) - free):
             victim, _ = self._unpinned.popitem(last=False)
             del self._writers[victim]
             self.stats.evictions += 1
