@@ -195,6 +195,7 @@ class Fleet:
     def _set_alarms(self, candidates: list[int], now_ns: int) -> None:
         """Come back to workers that are neither busy nor done."""
         more = self._arrival_ns < NEVER or any(worker.busy for worker in self._workers)
+        more = more or any(sleeper is not None and sleeper.wake_ns < NEVER for sleeper in self._sleepers)
         for index in range(len(self._workers)) if self._linked else candidates:
             sleeper = self._sleepers[index]
             if sleeper is not None and not self._workers[index].busy:
