@@ -412,7 +412,7 @@ class OffloadFleet(Fleet):
 
 
 def replay_offload(payload: dict[str, Any]) -> tuple[Outcome, dict[tuple[str, int | None], list[int]]]:
-    """Run a payload whose rank has host memory; also give the host's and the disk's tokens of first admissions."""
+    """Run a payload whose rank has host memory; also give what first admissions got from host and disk."""
     fleet = OffloadFleet(payload)
     outcome = fleet.run()
     lower_tokens = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -56,7 +56,7 @@ class HostOffload(StrictModel):
 
 
 class DiskOffload(StrictModel):
-    """A disk behind the host cache tier, of each worker or of all; bandwidths in decimal GB/s, 0 is no limit."""
+    """A disk behind the host cache, of each worker or of all; bandwidths in decimal GB/s, 0 is no limit."""
 
     scope: Literal["worker_local", "cluster_shared"]
     num_g3_blocks: PositiveCount

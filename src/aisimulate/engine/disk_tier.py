@@ -95,6 +95,11 @@ class DiskTier:
         self.stats = DiskStats()
 
     @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+        return self._params.block_bytes
+
+    @property
     def is_shared(self) -> bool:
         """Whether it is one for all workers."""
         return self._params.is_shared
@@ -141,7 +146,7 @@ class DiskTier:
     # Traffic ------------------------------------------------------------------------------------------
 
     def write(self, client: int, keys: Sequence[int], now_ns: int) -> list[int]:
-        """Begin to write the blocks that are missing, the first ones as far as there is room, and return them.
+        """Begin to write the blocks that are missing, the first as far as there is room, and return them.
 
         The longest unused go for them, but none that is being written or read.
         """
@@ -203,7 +208,7 @@ class DiskTier:
         self._unpinned.update(dict.fromkeys(reversed(keys)))
 
     def next_ns(self, client: int) -> int:
-        """When something happens next on the disk; the past if something ended that the client has to fetch."""
+        """When something happens next; the past if anything ended that the client has to fetch."""
         if self._ended[client]:
             return self._ended[client][0].end_ns
         return self._service.next_ns

@@ -43,7 +43,7 @@ class Transfer(Generic[What]):
 
 
 class FairService(Generic[What]):
-    """The transfers of a medium, in the order of submission. `read_gbps` and `write_gbps` are its own limits."""
+    """The transfers of a medium, in the order of submission, and its own limits."""
 
     __slots__ = ("_gbps", "_moving", "_next", "_now", "_transfers")
 

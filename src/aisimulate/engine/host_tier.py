@@ -38,6 +38,10 @@ class HostTier:
         """Whether a block has a place here, be it still on its way in."""
         return key in self._unpinned or key in self._pinned or key in self._pending
 
+    def is_resident(self, key: int) -> bool:
+        """Whether a block can be copied out."""
+        return key in self._unpinned or key in self._pinned
+
     def is_pending(self, key: int) -> bool:
         """Whether a block is on its way in."""
         return key in self._pending
@@ -147,6 +151,18 @@ class BlockIdentities:
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, int], int] = {}
         self._unused = 1
+
+    def find(self, keys: Sequence[int], stride: int, blocks: int) -> list[int]:
+        """Give the numbers of the first blocks of a prompt as far as any other prompt had the same."""
+        found: list[int] = []
+        parent = 0
+        for key in keys[: -(-blocks // stride)]:
+            number = self._numbers.get((parent, key))
+            if number is None:
+                break
+            parent = number
+            found += range(number * stride, (number + 1) * stride)
+        return found[:blocks]
 
     def of(self, keys: Sequence[int] | None, stride: int, blocks: int) -> list[int]:
         """Give the numbers of the first `blocks` blocks, or of as many as `keys` cover."""

@@ -95,17 +95,10 @@ def _look_at(rank: Offloading, host: HostSide, sequence: Sequence, now_ns: int) 
     if state.restored:
         return _admit_restored(rank, host, sequence, now_ns)
     match, tail = _find(rank, sequence)
-    found, loadable = match[0], 0
-    if found < len(state.keys):
-        if host.disk is not None and host.disk.stage(state, found, now_ns):
-            host.tier.touch(state.keys)
-            return _set_aside(rank, host, sequence)
-        loadable, in_transit = host.tier.match(state.keys, found)
-        host.tier.touch(state.keys)
-        if in_transit:
-            return _set_aside(rank, host, sequence)
-    else:
-        host.tier.touch(state.keys)
+    found = match[0]
+    loadable, has_to_wait = host.look_up(state, found, now_ns)
+    if has_to_wait:
+        return _set_aside(rank, host, sequence)
     if sequence.reason == PROMPT_OVER_CAPACITY:
         return Verdict.IMPOSSIBLE
     if not loadable:

@@ -47,6 +47,21 @@ class Offloading(RankScheduler):
         self.host.enter(sequence, self.block_size)
         super().submit(sequence)
 
+    def lower_tier_hits(self, sequence: Sequence) -> tuple[int, int]:
+        """Count the blocks of a prompt that host memory has beyond the GPU, and the disk beyond that.
+
+        For a request that is still to be placed; the question changes nothing.
+        """
+        blocks = sequence.input_tokens // self.block_size
+        state = self.host.states.get(sequence)
+        if state is not None:
+            keys = state.keys
+        elif sequence.keys is None:
+            return 0, 0
+        else:
+            keys = self.host.identities.find(sequence.keys, sequence.stride, blocks)
+        return self.host.lower_hits(keys, self.pool.match(keys, len(keys))[0])
+
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""

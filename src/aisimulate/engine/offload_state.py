@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.host_tier import BlockIdentities, HostTier
 from aisimulate.engine.offload_disk import DiskSide
 from aisimulate.engine.offload_lanes import Copy, Lanes
+from aisimulate.engine.sequence import COMPLETED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence as ListOf
+
     from aisimulate.engine.disk_tier import DiskTier
     from aisimulate.engine.offload_pool import OffloadPool
     from aisimulate.engine.params import OffloadParams
@@ -66,6 +69,7 @@ class HostSide:
         "idle",
         "lanes",
         "pool",
+        "reused_tokens",
         "scheduled",
         "states",
         "tail_blocks",
@@ -88,6 +92,11 @@ class HostSide:
         self.scheduled: dict[Sequence, int] = {}
         self.unwritten: dict[int, list[Sequence]] = {}
         self.tail_blocks = 0
+        self.reused_tokens = [
+            0,
+            0,
+            0,
+        ]  # of completed requests: by GPU, host, disk
         self.idle = False  # whether the pass that was planned last does nothing
 
     # Requests -----------------------------------------------------------------------------------------
@@ -125,6 +134,12 @@ class HostSide:
         state = self.states.pop(sequence, None)
         if state is not None:
             self.tail_blocks -= state.tail_blocks
+        if sequence.status == COMPLETED:
+            host_tokens, disk_tokens = sequence.host_reused_tokens, sequence.disk_reused_tokens
+            reused = self.reused_tokens
+            reused[0] += sequence.admissions[0][1] - host_tokens
+            reused[1] += host_tokens - disk_tokens
+            reused[2] += disk_tokens
         self.aside.pop(sequence, None)
         self.unstored.pop(sequence, None)
 
@@ -143,6 +158,32 @@ class HostSide:
         """When anything that is on its way arrives, or may."""
         lanes_ns = self.lanes.next_end_ns
         return lanes_ns if self.disk is None else min(lanes_ns, self.disk.next_ns)
+
+    def look_up(self, state: PromptState, first: int, now_ns: int) -> tuple[int, bool]:
+        """Count the blocks of a prompt from block `first` on to load, and tell whether to wait for a copy.
+
+        What the disk has of them begins to come in. All that is here counts as used.
+        """
+        blocks, has_to_wait, disk = 0, False, self.disk
+        if first < len(state.keys):
+            has_to_wait = disk is not None and disk.stage(state, first, now_ns)
+            if not has_to_wait:
+                blocks, has_to_wait = self.tier.match(state.keys, first)
+        self.tier.touch(state.keys)
+        return blocks, has_to_wait
+
+    def lower_hits(self, keys: ListOf[int], first: int) -> tuple[int, int]:
+        """Count the blocks of a prompt from block `first` on that the host has, then those that the disk has.
+
+        Each continues the other; what is on its way does not count. Nothing takes note of the question.
+        """
+        host = first
+        while host < len(keys) and self.tier.is_resident(keys[host]):
+            host += 1
+        last = host
+        while last < len(keys) and self.disk is not None and self.disk.tier.is_resident(keys[last]):
+            last += 1
+        return host - first, last - host
 
     # Copies -------------------------------------------------------------------------------------------
 

@@ -74,8 +74,8 @@ class SglangParams:
 class OffloadParams:
     """Host memory of one rank: its blocks, bytes of a block, decimal GB/s to it and back (0 = at once).
 
-    Every copy waits `latency_ns` before its first byte moves; the lane is free for others meanwhile. Ranks that
-    share blocks have their `identities` in common.
+    Every copy waits `latency_ns` before its first byte moves; the lane is free for others meanwhile. Ranks
+    that share blocks have their `identities` in common.
     """
 
     num_host_blocks: int
@@ -90,8 +90,8 @@ class OffloadParams:
 class DiskParams:
     """A disk behind host memory: its blocks, bytes of a block, decimal GB/s to it and back (0 = no limit).
 
-    Those are limits of each worker; with `is_shared` there are others for all of them together. Every transfer
-    waits `latency_ns` before its first byte moves.
+    Those are limits of each worker; with `is_shared` there are others for all of them together. Every
+    transfer waits `latency_ns` before its first byte moves.
     """
 
     num_blocks: int

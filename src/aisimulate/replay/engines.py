@@ -69,8 +69,8 @@ def _offload_worker(
     has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
     ranks = [make_offload_rank(params, timer, offload, disk, has_cadence) for _ in range(dp_size)]
     if has_cadence:
-        return OffloadCadenceGroup(ranks, params.prefill_schedule_interval)
-    return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup(ranks)
+        return OffloadCadenceGroup([*ranks], params.prefill_schedule_interval)
+    return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
 
 
 def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
@@ -100,9 +100,7 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
-def _offload_params(
-    rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None
-) -> OffloadParams:
+def _offload_params(rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None) -> OffloadParams:
     assert rank.kv_cache_bytes_per_token is not None
     return OffloadParams(
         num_host_blocks=tier.num_host_blocks,
