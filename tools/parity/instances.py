@@ -34,7 +34,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     if "g2" in features:
         rank |= _host_memory(draw, features)
     if "g3" in features:
-        rank["g3_offload"] = _disk(draw)
+        rank["g3_offload"] = _disk(draw, features)
     if disaggregated and (backend == "sglang" or draw.random() < 0.6):
         rank |= _transfer(draw)
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
@@ -89,10 +89,10 @@ def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
     }
 
 
-def _disk(draw: random.Random) -> dict[str, Any]:
+def _disk(draw: random.Random, features: list[str]) -> dict[str, Any]:
     return {
         "scope": draw.choice(["worker_local", "cluster_shared"]),
-        "num_g3_blocks": draw.choice([4, 12, 40, 4096, 4096]),
+        "num_g3_blocks": draw.choice([4, 12, 40]) if "tight" in features else 4096,
         "latency_to_first_byte_ms": draw.choice([0.0, 0.1, 0.5, 2.0]),
         **{
             f"{way}_bandwidth_gbps": draw.choice([1.0, 0.5, 0.1, 10.0, 0.25, 0.0])
@@ -163,6 +163,7 @@ def _engine(
         return role
     prefill, decode = ({**rank, "worker_type": stage} for stage in ("prefill", "decode"))
     decode["enable_prefix_caching"] = draw.random() < 0.5
+    decode.pop("native_host_offload", None)
     if draw.random() < 0.6:
         decode["num_gpu_blocks"] = draw.choice([4, 6, 8, 12, 16, 24])
         decode["max_num_seqs"] = draw.choice([1, 2, 3, 4, 8, 16])

@@ -54,7 +54,7 @@ def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> None:
             if overtakes and rank.deferring:
                 note_overtaking(rank, sequence)
         elif verdict is Verdict.BLOCKED:
-            if running or host.busy:
+            if running or rank.held or host.busy:
                 return
             if _let_pass(host, sequence):
                 continue

@@ -17,6 +17,7 @@ from aisimulate.engine.offload_admission import admit_or_load
 from aisimulate.engine.offload_lanes import NEVER_NS
 from aisimulate.engine.offload_pool import OffloadPool
 from aisimulate.engine.offload_state import HostSide
+from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Offloading(RankScheduler):
         """End the planned pass, or the first `passes` of the planned run; return what became terminal."""
         terminal = super().commit(passes, first_end_ns, end_ns)
         for sequence in terminal:
-            self.host.dismiss(sequence)
+            self.host.leave(sequence)
         if self.host.busy:
             self.host.end_pass(end_ns)
         return terminal
@@ -238,6 +239,16 @@ class FusedCadenceOffloadScheduler(CadenceOffloadScheduler, FusedScheduler):
     """The same where mixed passes are one forward."""
 
     __slots__ = ()
+
+
+class OffloadPrefillScheduler(Offloading, PrefillRank):
+    """vLLM with host memory on a prefill worker."""
+
+    __slots__ = ("host",)
+
+    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+        super().__init__(params, timer)
+        self.host = self._attach(offload, None)
 
 
 def make_offload_rank(

@@ -129,17 +129,21 @@ class HostSide:
         """Look at a request before all others that were set aside."""
         self.aside = {sequence: self.aside.pop(sequence), **self.aside}
 
-    def dismiss(self, sequence: Sequence) -> None:
-        """Forget a request that ended."""
-        state = self.states.pop(sequence, None)
-        if state is not None:
-            self.tail_blocks -= state.tail_blocks
-        if sequence.status == COMPLETED:
+    def leave(self, sequence: Sequence) -> None:
+        """A request completed, was rejected, or is handed over: count what it found here, and forget it."""
+        if sequence.status in (COMPLETED, None):  # None if it is handed over
             host_tokens, disk_tokens = sequence.host_reused_tokens, sequence.disk_reused_tokens
             reused = self.reused_tokens
             reused[0] += sequence.admissions[0][1] - host_tokens
             reused[1] += host_tokens - disk_tokens
             reused[2] += disk_tokens
+        self.dismiss(sequence)
+
+    def dismiss(self, sequence: Sequence) -> None:
+        """Forget a request that ended."""
+        state = self.states.pop(sequence, None)
+        if state is not None:
+            self.tail_blocks -= state.tail_blocks
         self.aside.pop(sequence, None)
         self.unstored.pop(sequence, None)
 

@@ -124,9 +124,12 @@ def _require_topology_for_tiers(spec: ReplaySpec) -> None:
         role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
         if role.rank.native_host_offload is None:
             continue
-        if spec.topology.kind != "aggregated":
-            problem = f"a value is not supported yet with topology {spec.topology.kind!r}"
+        if stage == "decode":
+            problem = "a value is not supported yet on decode workers (supported there: null)"
             raise UnsupportedError(f"{path}.native_host_offload: {problem}")
+        if stage == "prefill" and role.rank.g3_offload is not None:
+            problem = "a value is not supported in a disaggregated topology (supported there: null)"
+            raise UnsupportedError(f"{path}.g3_offload: {problem}")
         if role.rank.g3_offload is not None and role.dp_size != 1:
             problem = f"a value is not supported with dp_size {role.dp_size}: ranks of a group have no rule"
             raise UnsupportedError(f"{path}.g3_offload: {problem} by which to share a disk (supported: 1)")

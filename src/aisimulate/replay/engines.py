@@ -53,7 +53,7 @@ def _offload_workers(
     """Make workers each of whose ranks has host memory of its own, and maybe a disk behind it."""
     params, disk = rank_params(rank), None if rank.g3_offload is None else disk_params(rank, rank.g3_offload)
     is_shared = disk is not None and disk.is_shared
-    offload = _offload_params(rank, tier, BlockIdentities() if is_shared else None)
+    offload = offload_params(rank, tier, BlockIdentities() if is_shared else None)
     shared_disk = DiskTier(disk) if disk is not None and is_shared else None
     return [
         _offload_worker(
@@ -100,7 +100,7 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
-def _offload_params(rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None) -> OffloadParams:
+def offload_params(rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None = None) -> OffloadParams:
     assert rank.kv_cache_bytes_per_token is not None
     return OffloadParams(
         num_host_blocks=tier.num_host_blocks,
