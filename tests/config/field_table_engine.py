@@ -44,8 +44,8 @@ from .field_rows import (
     OFFLOAD,
     RANK_PATH,
     STATE,
-    TIER,
     THREE_WORKERS,
+    TIER,
     aic,
     idle_aic,
     idle_rank,
@@ -187,10 +187,10 @@ TABLE.add(
         Refused(
             PAIR,
             {
-                f"{ENGINE}.prefill.rank.{name.removeprefix(RANK_PATH)[1:]}": value
+                f"{ENGINE}.decode.rank.{name.removeprefix(RANK_PATH)[1:]}": value
                 for name, value in TIER.items()
             },
-            "native_host_offload: a value is not supported yet with topology 'disaggregated'",
+            "native_host_offload: a value is not supported yet on decode workers",
             Why.TIERS,
         ),
     ),

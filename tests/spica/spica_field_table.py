@@ -122,12 +122,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),
     "num_g2_blocks": (
         space(HOSTED, num_g2_blocks=300),
-        Refused(
-            PAIR,
-            {"search_space.num_g2_blocks": 10, "search_space.kv_bytes_per_token": 64},
-            "search_space.deployment_mode: none of disagg can be simulated yet",
-            Why.TIERS,
-        ),
+        Acts(PAIR, {"search_space.num_g2_blocks": 10, "search_space.kv_bytes_per_token": 64}, ("payloads",)),
     ),
     "kv_bytes_per_token": (
         space(HOSTED, kv_bytes_per_token=1_310_720),
@@ -150,7 +145,19 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         ),
         idle(Why.TIERS, NO_TIER, offload_batch_size=8),
     ),
-    "num_g3_blocks": (space(DISKED, num_g3_blocks=300),),
+    "num_g3_blocks": (
+        space(DISKED, num_g3_blocks=300),
+        Refused(
+            PAIR,
+            {
+                "search_space.num_g2_blocks": 10,
+                "search_space.kv_bytes_per_token": 64,
+                "search_space.num_g3_blocks": 10,
+            },
+            "search_space.deployment_mode: none of disagg can be simulated yet",
+            Why.TIERS,
+        ),
+    ),
     "g3_scope": (
         Acts(DISKED, {"search_space.g3_scope": "cluster_shared"}, ("payloads",)),
         idle(Why.TIERS, NO_DISK, g3_scope="cluster_shared"),

@@ -100,7 +100,10 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
-def offload_params(rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None = None) -> OffloadParams:
+def offload_params(
+    rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None = None
+) -> OffloadParams:
+    """Take from the configuration what host memory needs; ranks that share blocks name them alike."""
     assert rank.kv_cache_bytes_per_token is not None
     return OffloadParams(
         num_host_blocks=tier.num_host_blocks,

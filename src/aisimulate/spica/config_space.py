@@ -169,8 +169,10 @@ class SearchSpace(SpicaModel):
     def _check_offload(self) -> None:
         if self.num_g2_blocks > 0 and self.kv_bytes_per_token is None:
             raise ValueError(f"kv_bytes_per_token is required when num_g2_blocks is {self.num_g2_blocks}")
-        if self.num_g2_blocks > 0 and not self.agg_enable_prefix_caching:
-            raise ValueError(f"num_g2_blocks {self.num_g2_blocks} needs agg_enable_prefix_caching")
+        for mode, role in (("agg", "agg"), ("disagg", "prefill")):
+            caching = getattr(self, f"{role}_enable_prefix_caching")
+            if self.num_g2_blocks > 0 and mode in self.deployment_mode and not caching:
+                raise ValueError(f"num_g2_blocks {self.num_g2_blocks} needs {role}_enable_prefix_caching")
         if self.num_g3_blocks > 0 and self.num_g2_blocks == 0:
             raise ValueError(f"num_g3_blocks {self.num_g3_blocks} needs num_g2_blocks")
         if self.num_g2_blocks > 0 and self.aic_nextn:
