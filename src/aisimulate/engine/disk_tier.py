@@ -71,6 +71,7 @@ class DiskTier:
     __slots__ = (
         "_capacity_blocks",
         "_ended",
+        "_gbps",
         "_params",
         "_pending",
         "_pinned",
@@ -86,6 +87,7 @@ class DiskTier:
         self._capacity_blocks = params.num_blocks
         shared = (params.shared_read_gbps, params.shared_write_gbps) if params.is_shared else (0.0, 0.0)
         self._service: FairService[DiskJob] = FairService(*map(exact_gbps, shared))
+        self._gbps = {True: exact_gbps(params.read_gbps), False: exact_gbps(params.write_gbps)}
         self._pending: set[int] = set()
         self._pinned: Counter[int] = Counter()
         self._unpinned: OrderedDict[int, None] = OrderedDict()  # longest unused first
@@ -174,10 +176,9 @@ class DiskTier:
 
     def _submit(self, client: int, keys: list[int], is_read: bool, now_ns: int) -> None:
         params = self._params
-        gbps = exact_gbps(params.read_gbps if is_read else params.write_gbps)
         size_bytes = len(keys) * params.block_bytes
-        job = DiskJob(keys, is_read, now_ns)
-        self._service.submit(Transfer(job, client, is_read, size_bytes, gbps), now_ns, params.latency_ns)
+        transfer = Transfer(DiskJob(keys, is_read, now_ns), client, is_read, size_bytes, self._gbps[is_read])
+        self._service.submit(transfer, now_ns, params.latency_ns)
         self._traffic(is_read).submitted += 1
 
     def _traffic(self, is_read: bool) -> Traffic:
@@ -219,7 +220,10 @@ class DiskTier:
 
     def fetch_ended(self, client: int, now_ns: int) -> list[DiskJob]:
         """Take out what ended by now for a client, in order."""
-        self._advance(now_ns)
+        if self._service.next_ns <= now_ns:
+            self._advance(now_ns)
         ended = self._ended[client]
+        if not ended:
+            return []
         self._ended[client] = [transfer for transfer in ended if transfer.end_ns > now_ns]
         return [transfer.what for transfer in ended if transfer.end_ns <= now_ns]

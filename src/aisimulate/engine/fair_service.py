@@ -45,19 +45,15 @@ class Transfer(Generic[What]):
 class FairService(Generic[What]):
     """The transfers of a medium, in the order of submission, and its own limits."""
 
-    __slots__ = ("_gbps", "_moving", "_next", "_now", "_transfers")
+    __slots__ = ("_gbps", "_moving", "_next", "_now", "_transfers", "next_ns")
 
     def __init__(self, read_gbps: Fraction | None = None, write_gbps: Fraction | None = None) -> None:
         self._gbps = {True: read_gbps, False: write_gbps}
         self._transfers: list[Transfer[What]] = []
         self._moving: list[tuple[Transfer[What], Fraction | None]] = []  # with their shares
         self._now: Fraction | int = 0
-        self._next: Fraction | int | None = None  # when the next transfer begins to move or ends
-
-    @property
-    def next_ns(self) -> int:
-        """When the next transfer begins to move or ends; far away without any."""
-        return NEVER_NS if self._next is None else round(self._next)
+        self._next: Fraction | int = NEVER_NS  # when the next transfer begins to move or ends
+        self.next_ns = NEVER_NS  # the same for others; far away without any
 
     def uses(self, client: int) -> bool:
         """Whether a client has a transfer here."""
@@ -73,7 +69,7 @@ class FairService(Generic[What]):
     def advance(self, now_ns: int) -> list[Transfer[What]]:
         """Let time pass up to `now_ns`; return the transfers that ended, in order."""
         ended: list[Transfer[What]] = []
-        while self._next is not None and round(self._next) <= now_ns:
+        while self.next_ns <= now_ns:
             at = self._next
             done = dict.fromkeys(
                 transfer
@@ -115,7 +111,8 @@ class FairService(Generic[What]):
         ]
         changes = [transfer.ready for transfer in self._transfers if transfer.ready > now]
         changes += [now if share is None else now + transfer.left / share for transfer, share in self._moving]
-        self._next = min(changes, default=None)
+        self._next = min(changes, default=NEVER_NS)
+        self.next_ns = round(self._next)
 
 
 def _share(gbps: Fraction | None, users: int) -> Fraction | None:
