@@ -254,6 +254,12 @@ TABLE.add(
     num_host_blocks=Acts(RETURNING, {f"{OFFLOAD}.num_host_blocks": 7}, "prefix_cache_reused_ratio"),
     d2h_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.d2h_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
     h2d_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.h2d_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
+    scope=Refused(
+        RETURNING,
+        {f"{OFFLOAD}.scope": "cluster_shared"},
+        f'{OFFLOAD}.scope: "cluster_shared" is not supported yet (supported: "dp_rank_local"',
+        Why.TIERS,
+    ),
     latency_to_first_byte_ms=Acts(RETURNING, {f"{OFFLOAD}.latency_to_first_byte_ms": 3.0}, "mean_ttft_ms"),
 )
 TABLE.add(

@@ -53,6 +53,7 @@ class HostOffload(StrictModel):
     d2h_bandwidth_gbps: NonNegative = 32.0
     h2d_bandwidth_gbps: NonNegative = 32.0
     latency_to_first_byte_ms: Millis = 0.0
+    scope: Literal["dp_rank_local", "cluster_shared"] = "dp_rank_local"
 
 
 class DiskOffload(StrictModel):

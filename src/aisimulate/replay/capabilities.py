@@ -124,6 +124,11 @@ def _require_topology_for_tiers(spec: ReplaySpec) -> None:
         role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
         if role.rank.native_host_offload is None:
             continue
+        if role.rank.native_host_offload.scope != "dp_rank_local":
+            problem = (
+                '"cluster_shared" is not supported yet (supported: "dp_rank_local"; a disk can be shared)'
+            )
+            raise UnsupportedError(f"{path}.native_host_offload.scope: {problem}")
         if stage == "decode":
             problem = "a value is not supported yet on decode workers (supported there: null)"
             raise UnsupportedError(f"{path}.native_host_offload: {problem}")
