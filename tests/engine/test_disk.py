@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from aisimulate.config.payload import parse_payload
+from aisimulate.core.errors import InvariantError
+from aisimulate.engine.disk_tier import DiskTier
 from aisimulate.engine.fair_service import FairService, Transfer, exact_gbps
+from aisimulate.engine.host_tier import HostTier
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.execute import execute
+from aisimulate.replay.invariants.checker import InvariantChecker
 
 BLOCK = 4  # tokens, 1 MB
 
@@ -154,6 +158,16 @@ def test_a_router_can_ask_for_lower_hits():
     assert isinstance(rank, Offloading)
     hits = [rank.lower_tier_hits(sequence) for sequence in replay.driver.pop_ready(300_000_000)]
     assert hits == [(0, 3), (0, 0), (0, 2), (0, 0)]
+
+
+@pytest.mark.parametrize("tier", [HostTier, DiskTier])
+def test_the_invariant_checker_looks_into_the_books(tier, monkeypatch):
+    """I13 is broken once what has arrived is not taken note of."""
+    monkeypatch.setattr(tier, "_file", lambda tier, keys: None)
+    if tier is HostTier:
+        monkeypatch.setattr(HostTier, "free_blocks", 1)
+    with pytest.raises(InvariantError, match="I13"):
+        execute(payload(BY_TURNS), observers=[InvariantChecker(thorough=True)])
 
 
 # Fair shares ----------------------------------------------------------------------------------------------

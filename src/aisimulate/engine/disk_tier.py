@@ -145,6 +145,15 @@ class DiskTier:
             self._unpinned.move_to_end(key)
         return Found.RESIDENT
 
+    def problem(self) -> str | None:
+        """Tell what is wrong with the books, if anything is."""
+        pinned = self._pinned
+        listed = len(self._unpinned) + len(pinned) + len(self._pending)
+        places = self._unpinned.keys() | pinned.keys() | self._pending
+        if not (listed == len(self._writers) <= self._capacity_blocks and places == self._writers.keys()):
+            return f"the disk lists {listed} blocks, and holds {len(self._writers)}"
+        return None
+
     # Traffic ------------------------------------------------------------------------------------------
 
     def write(self, client: int, keys: Sequence[int], now_ns: int) -> list[int]:
@@ -194,7 +203,10 @@ class DiskTier:
         if job.is_read:
             stats.cross_worker_blocks += sum(self._writers[key] != transfer.client for key in keys)
             self._pinned.subtract(keys)
-            self._file([key for key in keys if not self._pinned[key]])
+            released = [key for key in keys if not self._pinned[key]]
+            for key in released:
+                del self._pinned[key]
+            self._file(released)
         else:
             self._pending.difference_update(keys)
             self._file(keys)

@@ -86,6 +86,14 @@ class HostTier:
         """Blocks that hold nothing."""
         return self._capacity_blocks - len(self._unpinned) - len(self._pinned) - len(self._pending)
 
+    def problem(self) -> str | None:
+        """Tell what is wrong with the books, if anything is."""
+        places = len(self._unpinned.keys() | self._pinned.keys() | self._pending)
+        listed = self._capacity_blocks - self.free_blocks
+        if places != listed or self.free_blocks < 0 or not self._loading <= self._pinned.keys():
+            return f"host memory lists {listed} blocks in {places} places, {len(self._loading)} being loaded"
+        return None
+
     def _victims(self, needed: int, kept: set[int]) -> list[int]:
         victims = []
         for key in self._unpinned:
