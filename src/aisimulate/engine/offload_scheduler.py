@@ -1,8 +1,9 @@
 """The vLLM scheduler of a rank with host memory behind its KV pool (spec 01 section 5).
 
 Every prompt block that is computed is copied to the host (write-through), and prompts are restored from
-there when the GPU has lost them. Without a copy on its way, passes that only decode repeat as on any other
-rank: they store nothing, and the look-ups of a request that has to wait change nothing the second time.
+there when the GPU has lost them. Passes that only decode repeat as on any other rank: they store nothing, and
+the look-ups of a request that has to wait change nothing the second time. While a copy is on its way, that
+goes for passes nobody waits for, up to its end, as long as they need no block that may still be read.
 """
 
 from __future__ import annotations
@@ -88,9 +89,11 @@ class Offloading(RankScheduler):
                 self._clear_unusual()
         host.idle = False
         quiet = not (self.waiting or self.partial or self.unusual or host.aside)
-        if quiet and not (host.unstored or host.busy) and (passes := self._plain_run()):
-            host.progressed()
-            return passes
+        if quiet and not host.unstored and (passes := self._plain_run()):
+            blocks = self.decoders.count * (passes // self.block_size + 1)
+            if not host.busy or (blocks <= self.pool.free and host.may_run_on):
+                host.progressed()
+                return passes
         self.run_batch = 0
         host.begin_pass()
         opening = self._begin(now_ns)

@@ -158,6 +158,11 @@ class HostSide:
         return self.lanes.busy or (self.disk is not None and self.disk.busy)
 
     @property
+    def may_run_on(self) -> bool:
+        """Whether passes that take no blocks from anybody may go on up to `next_end_ns` as one run."""
+        return not (self.lanes.prepared or self.is_shared)
+
+    @property
     def next_end_ns(self) -> int:
         """When anything that is on its way arrives, or may."""
         lanes_ns = self.lanes.next_end_ns

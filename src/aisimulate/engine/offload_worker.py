@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class OffloadWorker(RankWorker):
     """A `RankWorker` that may be awake without anything to do before `wake_ns`.
 
-    Runs are only planned while no copy is on its way, so no copy ends during a run.
+    A run ends when a copy does, so that what follows from it is done at the same pass end as ever.
     """
 
     __slots__ = ()
@@ -48,6 +48,8 @@ class OffloadWorker(RankWorker):
         if rank.host.idle:
             return False
         self._begin(passes, now_ns)
+        if rank.run_batch and rank.host.busy:
+            self.cut(rank.host.next_end_ns)
         return True
 
     def _begin(self, passes: int, now_ns: int) -> None:
