@@ -64,7 +64,11 @@ class Disk:
         taken = []
         for identity in [identity for identity in identities if identity not in self.blocks]:
             if len(self.blocks) == self.capacity:
-                idle = {key: b.stamp for key, b in self.blocks.items() if b.resident and not b.readers}
+                idle = {
+                    key: block.stamp
+                    for key, block in self.blocks.items()
+                    if block.resident and not block.readers and key not in identities
+                }
                 if not idle:
                     break
                 del self.blocks[min(idle, key=lambda key: idle[key])]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.fair_service import FairService, Transfer, exact_gbps
@@ -159,21 +160,28 @@ class DiskTier:
     def write(self, client: int, keys: Sequence[int], now_ns: int) -> list[int]:
         """Begin to write the blocks that are missing, the first as far as there is room, and return them.
 
-        The longest unused go for them, but none that is being written or read.
+        The longest unused go for them, but none of `keys`, and none that is being written or read.
         """
         self._advance(now_ns)
-        free = self._capacity_blocks - len(self._writers)
-        missing = [key for key in keys if key not in self._writers][: free + len(self._unpinned)]
+        missing = [key for key in keys if key not in self._writers]
+        excess = len(self._writers) + len(missing) - self._capacity_blocks
+        if excess > 0:
+            victims = self._victims(excess, keys)
+            for victim in victims:
+                del self._unpinned[victim]
+                del self._writers[victim]
+            self.stats.evictions += len(victims)
+            missing = missing[: len(missing) - excess + len(victims)]
         if not missing:
             return []
-        for _ in range(len(missing) - free):
-            victim, _ = self._unpinned.popitem(last=False)
-            del self._writers[victim]
-            self.stats.evictions += 1
         self._pending.update(missing)
         self._writers.update(dict.fromkeys(missing, client))
         self._submit(client, missing, is_read=False, now_ns=now_ns)
         return missing
+
+    def _victims(self, needed: int, keys: Sequence[int]) -> list[int]:
+        kept = set(keys)
+        return list(islice((key for key in self._unpinned if key not in kept), needed))
 
     def read(self, client: int, keys: list[int], now_ns: int) -> None:
         """Begin to read blocks, all of which are resident."""
