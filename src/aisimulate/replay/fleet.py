@@ -179,7 +179,9 @@ class Fleet:
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
         """Start passes on idle workers in worker order; passes of no length end and go on at once."""
-        if len(candidates) > 1:
+        if self._linked:  # what others did may let any of them go on
+            candidates = [index for index, worker in enumerate(self._workers) if not worker.busy]
+        elif len(candidates) > 1:
             candidates.sort()
         for index in candidates:
             worker = self._workers[index]
