@@ -72,6 +72,19 @@ RETURNING = changed(
         ],
     },
 )
+# The same where the host holds one of them as well: the other comes from a disk, 0.25 ms for each block.
+SPILLING = changed(
+    RETURNING,
+    {
+        "spec.engine.rank.native_host_offload": _HOST | {"num_host_blocks": 6},
+        "spec.engine.rank.g3_offload": {
+            "scope": "worker_local",
+            "num_g3_blocks": 64,
+            "read_bandwidth_gbps": 4.0,
+            "write_bandwidth_gbps": 4.0,
+        },
+    },
+)
 # Lengths only, on two attention-DP ranks.
 RANKS = changed(
     CROWD,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from aisimulate.config.aic import AicConfig
 from aisimulate.config.engine import EngineConfig, RoleConfig
-from aisimulate.config.rank import HostOffload, RankConfig, SglangConfig, StateCache, TrtllmConfig
+from aisimulate.config.rank import (
+    DiskOffload,
+    HostOffload,
+    RankConfig,
+    SglangConfig,
+    StateCache,
+    TrtllmConfig,
+)
 from aisimulate.config.timing import ExternalTiming, FixedTiming, PolynomialTiming
 
 from .field_payloads import (
@@ -26,15 +33,18 @@ from .field_payloads import (
     RANKS,
     RETURNING,
     SGLANG,
+    SPILLING,
     SPREAD,
     SQUEEZE,
     TP_2,
 )
 from .field_rows import (
+    DISK,
     ENGINE,
     OFFLOAD,
     RANK_PATH,
     STATE,
+    THREE_WORKERS,
     TIER,
     aic,
     idle_aic,
@@ -175,27 +185,26 @@ TABLE.add(
     native_host_offload=(
         rank(RETURNING, "mean_ttft_ms", native_host_offload={"num_host_blocks": 64}),
         Refused(
-            RANKS,
-            TIER,
-            f"{OFFLOAD}: a value is not supported yet with dp_size 2",
-            Why.TIERS,
-        ),
-        Refused(
             PAIR,
             {
-                f"{ENGINE}.prefill.rank.{name.removeprefix(RANK_PATH)[1:]}": value
+                f"{ENGINE}.decode.rank.{name.removeprefix(RANK_PATH)[1:]}": value
                 for name, value in TIER.items()
             },
-            "native_host_offload: a value is not supported yet with topology 'disaggregated'",
+            "native_host_offload: a value is not supported yet on decode workers",
             Why.TIERS,
         ),
     ),
     g3_offload=(
-        no_rank(Why.TIERS, "g3_offload: needs native_host_offload", g3_offload={}),
+        rank(SPILLING, "first_admission_prefix_cache_reused_ratio", g3_offload=None),
+        no_rank(
+            Why.TIERS,
+            "g3_offload: needs native_host_offload",
+            g3_offload={"scope": "worker_local", "num_g3_blocks": 8},
+        ),
         Refused(
-            CROWD,
-            TIER | {f"{RANK_PATH}.g3_offload": {}},
-            f"{RANK_PATH}.g3_offload: a value is not supported yet",
+            RANKS,
+            TIER | {f"{RANK_PATH}.g3_offload": {"scope": "worker_local", "num_g3_blocks": 8}},
+            f"{RANK_PATH}.g3_offload: a value is not supported with dp_size 2",
             Why.TIERS,
         ),
     ),
@@ -245,6 +254,37 @@ TABLE.add(
     num_host_blocks=Acts(RETURNING, {f"{OFFLOAD}.num_host_blocks": 7}, "prefix_cache_reused_ratio"),
     d2h_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.d2h_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
     h2d_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.h2d_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
+    scope=Refused(
+        RETURNING,
+        {f"{OFFLOAD}.scope": "cluster_shared"},
+        f'{OFFLOAD}.scope: "cluster_shared" is not supported yet (supported: "dp_rank_local"',
+        Why.TIERS,
+    ),
+    latency_to_first_byte_ms=Acts(RETURNING, {f"{OFFLOAD}.latency_to_first_byte_ms": 3.0}, "mean_ttft_ms"),
+)
+TABLE.add(
+    DiskOffload,
+    scope=Acts(changed(SPILLING, THREE_WORKERS), {f"{DISK}.scope": "cluster_shared"}, "mean_ttft_ms"),
+    num_g3_blocks=Acts(SPILLING, {f"{DISK}.num_g3_blocks": 2}, "mean_ttft_ms"),
+    latency_to_first_byte_ms=Acts(SPILLING, {f"{DISK}.latency_to_first_byte_ms": 3.0}, "mean_ttft_ms"),
+    read_bandwidth_gbps=Acts(SPILLING, {f"{DISK}.read_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
+    write_bandwidth_gbps=Acts(SPILLING, {f"{DISK}.write_bandwidth_gbps": 0.01}, "mean_ttft_ms"),
+    **{
+        f"shared_{way}_bandwidth_gbps": (
+            Acts(
+                changed(SPILLING, {f"{DISK}.scope": "cluster_shared"}),
+                {f"{DISK}.shared_{way}_bandwidth_gbps": 0.01},
+                "mean_ttft_ms",
+            ),
+            Inert(
+                SPILLING,
+                {f"{DISK}.shared_{way}_bandwidth_gbps": 0.5},
+                f"{DISK}.shared_{way}_bandwidth_gbps: no effect with scope worker_local",
+                Why.TIERS,
+            ),
+        )
+        for way in ("read", "write")
+    },
 )
 TABLE.add(StateCache, bytes_per_request=TABLE.rows[RankConfig]["state_cache"])
 

@@ -43,10 +43,6 @@ LATER = [
         rank(emit_kv_events=True),
         "spec.engine.rank.emit_kv_events: true is not supported yet (supported: false)",
     ),
-    (
-        rank(**G2, g3_offload={}),
-        "spec.engine.rank.g3_offload: a value is not supported yet (supported: null)",
-    ),
     (rank(**STATE), "spec.engine.rank.state_cache: a value is not supported yet (supported: null)"),
 ]
 UNKNOWN = [

@@ -12,7 +12,14 @@ from pydantic_core import to_jsonable_python
 
 from aisimulate.config.aic import AicConfig
 from aisimulate.config.engine import EngineConfig
-from aisimulate.config.rank import HostOffload, RankConfig, SglangConfig, StateCache, TrtllmConfig
+from aisimulate.config.rank import (
+    DiskOffload,
+    HostOffload,
+    RankConfig,
+    SglangConfig,
+    StateCache,
+    TrtllmConfig,
+)
 from aisimulate.config.spec import (
     Adapters,
     Aggregated,
@@ -60,6 +67,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "spec.engine": EngineConfig,
     "rank": RankConfig,
     "rank.native_host_offload": HostOffload,
+    "rank.g3_offload": DiskOffload,
     "rank.state_cache": StateCache,
     "rank.sglang": SglangConfig,
     "rank.trtllm": TrtllmConfig,

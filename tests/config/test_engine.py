@@ -8,6 +8,7 @@ from aisimulate.config.rank import RankConfig
 
 from .payloads import refused
 
+_DISK = {"scope": "worker_local", "num_g3_blocks": 1}
 OFFLOAD = {"native_host_offload": {"num_host_blocks": 4}, "kv_cache_bytes_per_token": 8}
 STATE = {
     "state_cache": {"bytes_per_request": 100},
@@ -166,7 +167,12 @@ def test_a_dumped_rank_is_read_back():
             "kv_transfer_bytes_per_token: duplicate field: given by its name and by its alias",
         ),
         ({"kv_transfer_bandwidth": -1}, "kv_transfer_bandwidth: -1 is not >= 0"),
-        ({"g3_offload": {}}, "g3_offload: needs native_host_offload"),
+        ({"g3_offload": _DISK}, "g3_offload: needs native_host_offload"),
+        ({**OFFLOAD, "g3_offload": {"num_g3_blocks": 1}}, "g3_offload.scope: missing (required)"),
+        (
+            {**OFFLOAD, "g3_offload": {"scope": "worker_local"}},
+            "g3_offload.num_g3_blocks: missing (required)",
+        ),
         ({"native_host_offload": {}}, "native_host_offload.num_host_blocks: missing (required)"),
         ({**OFFLOAD, "backend": "trtllm"}, "native_host_offload: is only known to vllm, not trtllm"),
         ({**OFFLOAD, "enable_prefix_caching": False}, "native_host_offload: needs enable_prefix_caching"),

@@ -24,18 +24,21 @@ WALL_CLOCK = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens
 
 def assert_same(payload: dict[str, Any]) -> None:
     spec = payload["spec"]
-    outcome, host_tokens = replay_offload(payload)
+    outcome, lower_tokens = replay_offload(payload)
     report = execute(payload)
 
     assert report_records(report) == oracle_records(outcome)
-    assert _host_tokens(report) == host_tokens
-    figures = summary(outcome, spec["topology"]["workers"]["initial_workers"], 1)
+    assert _lower_tokens(report) == lower_tokens
+    workers, dp_size = spec["topology"]["workers"]["initial_workers"], spec["engine"].get("dp_size", 1)
+    figures = summary(outcome, workers, dp_size)
     assert {key: report[key] for key in figures} == pytest.approx(figures, rel=1e-9, abs=1e-6)
 
 
-def _host_tokens(report: dict[str, Any]) -> dict[tuple[str, int | None], int]:
+def _lower_tokens(report: dict[str, Any]) -> dict[tuple[str, int | None], list[int]]:
     return {
-        (row["session_id"], row["turn_index"]): row["first_admission_host_reused_input_tokens"]
+        (row["session_id"], row["turn_index"]): [
+            row[f"first_admission_{tier}_reused_input_tokens"] for tier in ("host", "disk")
+        ]
         for row in report.get("per_request", [])
         if row["admission_history"]
     }
@@ -63,6 +66,27 @@ def test_is_the_same_under_observation_and_keeps_all_invariants(scenario: Scenar
 @given(offload_scenarios())
 def test_equals_the_oracle(scenario: Scenario) -> None:
     check(scenario)
+
+
+@budget(150)
+@given(offload_scenarios(disk=True))
+def test_equals_the_oracle_with_a_disk(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(300)
+@given(returning_scenarios(disk=True))
+def test_equals_the_oracle_where_prompts_come_again_from_a_disk(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(100)
+@given(returning_scenarios(disk=True))
+def test_is_the_same_under_observation_with_a_disk(scenario: Scenario) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        payload = scenario.materialise(Path(folder))
+        checked = execute(payload, observers=[InvariantChecker(thorough=True)])
+        assert stable(checked) == stable(execute(payload))
 
 
 @budget(300)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.execute import execute
 
 BLOCK_MS = {1.0: 1.0, 0.1: 10.0}  # of a block of 1 MB, by GB/s
@@ -104,14 +103,3 @@ def test_a_rank_without_host_memory_does_not_speak_of_it():
     }
     record = execute({"spec": spec})["per_request"][0]
     assert not [key for key in record if "host" in key]
-
-
-def test_groups_of_ranks_are_refused():
-    offload = {"kv_cache_bytes_per_token": 1, "native_host_offload": {"num_host_blocks": 1}}
-    spec = {
-        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
-        "engine": {"dp_size": 2, "rank": offload},
-        "requests": [{"id": "a", "arrival_time_ms": 0.0, "input_tokens": 9, "output_tokens": 2}],
-    }
-    with pytest.raises(UnsupportedError, match=r"native_host_offload: .* with dp_size 2"):
-        execute({"spec": spec})

@@ -27,7 +27,8 @@ class HostBlock:
     """A place in host memory; the block with the lowest stamp was used least recently."""
 
     resident: bool = False
-    pinned: bool = False
+    pinned: bool = False  # while it is loaded
+    held: bool = False  # while it is written to a disk
     stamp: tuple[int, int] = (0, 0)
 
 
@@ -45,34 +46,60 @@ class Host:
     tail_ns: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
     clock: int = 0
     made: int = 0
+    latency_ns: int = 0
+    has_disk: bool = False
 
     def touch(self, identities: list[int]) -> None:
         """Use a prompt: one block after the other, from its end."""
         for identity in reversed(identities):
             block = self.blocks.get(identity)
-            if block and block.resident and not block.pinned:
+            if block and block.resident and not (block.pinned or block.held):
                 self.clock += 1
                 block.stamp = (self.clock, 0)
+
+    def settle(self, copy: Copy) -> None:
+        """Blocks have been copied; with a disk, those that came in are held until it was offered them."""
+        for identity in copy.identities:
+            block = self.blocks[identity]
+            block.resident, block.pinned = True, False
+            block.held |= self.has_disk and not copy.is_load
+        self._file([identity for identity in copy.identities if not self.blocks[identity].held])
+
+    def release(self, identities: list[int]) -> None:
+        """Blocks are held no longer."""
+        for identity in identities:
+            self.blocks[identity].held = False
+        self._file([identity for identity in identities if not self.blocks[identity].pinned])
+
+    def promoted(self, identities: list[int]) -> None:
+        """Blocks came in from a disk, one after the other."""
+        for identity in identities:
+            self.blocks[identity].resident = True
+            self._file([identity])
 
     def _file(self, identities: list[int]) -> None:
         """Blocks become evictable together; of those, the deepest goes first."""
         self.clock += 1
         for depth, identity in enumerate(identities):
-            block = self.blocks[identity]
-            block.resident, block.pinned, block.stamp = True, False, (self.clock, -depth)
+            self.blocks[identity].stamp = (self.clock, -depth)
 
-    def reserve(self, identities: list[int]) -> list[int] | None:
-        """Places for what is missing, evicting what was used least recently; None if that is not enough."""
+    def reserve(self, identities: list[int], dry: bool = False) -> list[int] | None:
+        """Places for what is missing, evicting what was used least recently; None if that is not enough.
+
+        A dry run only tells.
+        """
         missing = [identity for identity in identities if identity not in self.blocks]
         evictable = [
             identity
             for identity, block in self.blocks.items()
-            if block.resident and not block.pinned and identity not in identities
+            if block.resident and not (block.pinned or block.held) and identity not in identities
         ]
         evictable.sort(key=lambda identity: self.blocks[identity].stamp)
         excess = len(self.blocks) + len(missing) - self.capacity
         if excess > len(evictable):
             return None
+        if dry:
+            return missing
         for identity in evictable[: max(0, excess)]:
             del self.blocks[identity]
         for identity in missing:
@@ -83,7 +110,7 @@ class Host:
         """Queue a copy on its lane."""
         gbps = self.h2d_gbps if copy.is_load else self.d2h_gbps
         size = len(copy.identities) * self.block_bytes
-        start_ns = max(self.tail_ns[copy.is_load], not_before_ns)
+        start_ns = max(self.tail_ns[copy.is_load], not_before_ns + self.latency_ns)
         copy.end_ns = self.tail_ns[copy.is_load] = start_ns + (round(size / gbps) if gbps else 0)
         self.made += 1
         copy.number = self.made
@@ -95,7 +122,7 @@ class Host:
         due.sort(key=lambda copy: (copy.end_ns, copy.is_load, copy.number))
         for copy in due:
             self.copies.remove(copy)
-            self._file(copy.identities)
+            self.settle(copy)
         return due
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.core.units import clock_ns
+
+from .disk import Disk, make_disk
 from .fleet import Fleet, Outcome, Worker
 from .host import Copy, Host, ReadablePool
 from .scheduler import Pass, RankScheduler, Step
@@ -37,22 +41,35 @@ class Prompt:
     kept: list[Block] = field(default_factory=list)  # blocks held for the request while it does not run
     tail: int = 0  # blocks it needs beyond those
     asleep: bool = False
+    promoted: set[int] = field(default_factory=set)  # identities that the disk gave to the host for it
+    rounds: int = 0  # of promotions since its rank last did anything
+    bypasses: bool = False
 
 
 class OffloadRank(RankScheduler):
     """A rank that writes prompts through to host memory and restores them from there."""
 
-    def __init__(self, rank: dict[str, Any], identities: Identities) -> None:
+    def __init__(
+        self, rank: dict[str, Any], identities: Identities, number: int = 0, disk: Disk | None = None
+    ) -> None:
         super().__init__(rank, identities)
+        self.number = number
+        self.disk = disk
+        self.changes = 0  # of the disk, that were seen
+        self.asked: set[tuple[Request, int]] = set()
+        self.asked_ns = -1
         tier = rank["native_host_offload"]
         block_bytes = self.block_size * rank["kv_cache_bytes_per_token"]
         bandwidths = (tier.get(f"{way}_bandwidth_gbps", 32.0) for way in ("d2h", "h2d"))
         self.host = Host(tier["num_host_blocks"], block_bytes, *bandwidths)
+        self.host.latency_ns = clock_ns(float(tier.get("latency_to_first_byte_ms", 0.0)))
+        self.host.has_disk = disk is not None
         self.pool: ReadablePool = ReadablePool(self.num_gpu_blocks, self.host)
         self.prompts: dict[Request, Prompt] = {}
         self.aside: list[Request] = []
         self.fence_ns = 0
         self.host_tokens: dict[Request, int] = {}  # of first admissions
+        self.disk_tokens: dict[Request, int] = {}
         self.idle = False
 
     def prompt(self, request: Request) -> Prompt:
@@ -82,14 +99,68 @@ class OffloadRank(RankScheduler):
                 prompt.load = None
                 for index in range(prompt.found, len(prompt.kept)):
                     self.pool.cache(prompt.kept[index], prompt.identities[index])
-        if ended:
+        has_changed = self.disk is not None and self._end_jobs(self.disk, ended, now_ns)
+        if ended or has_changed:
             for request in self.aside:
                 self.prompts[request].asleep = False
 
-    def alarm_ns(self) -> int | None:
-        """When a copy ends for which somebody waits."""
+    def _end_jobs(self, disk: Disk, ended: list[Copy], now_ns: int) -> bool:
+        """Offer the disk what has come into the host; then what the disk has done takes effect."""
+        for copy in ended:
+            if not copy.is_load:
+                taken = disk.write(self.number, copy.identities, now_ns)
+                self.host.release([identity for identity in copy.identities if identity not in taken])
+        for job in disk.fetch(self.number, now_ns):
+            (self.host.promoted if job.is_read else self.host.release)(job.identities)
+        has_changed = self.changes != disk.changes
+        self.changes = disk.changes
+        return has_changed
+
+    def alarm_ns(self, more: bool) -> int | None:
+        """When a copy ends for which somebody waits, or may have to."""
         ends = [copy.end_ns for copy in self.host.copies if copy.end_ns is not None]
-        return min(ends, default=None) if self.waiting or self.aside else None
+        if self.disk is not None:
+            ends += [job.end_ns for job in self.disk.ended if job.owner == self.number and job.end_ns]
+            ends += [] if (event := self.disk.next_ns()) is None else [event]
+            ends += [0] if self.changes != self.disk.changes else []
+        return min(ends, default=None) if self.waiting or self.aside or (more and self.disk) else None
+
+    # The disk ---------------------------------------------------------------------------------------
+
+    def _stage(self, request: Request, disk: Disk, identities: list[int], now_ns: int) -> bool:
+        """Promote what the disk has; True if anything on its way is to be waited for."""
+        prompt = self.prompts[request]
+        prompt.bypasses = prompt.bypasses or prompt.rounds >= 1024
+        if prompt.bypasses:
+            return False
+        if now_ns > self.asked_ns:
+            self.asked_ns, self.asked = now_ns, set()
+        wanted, pending = [], False
+        for identity in identities:
+            if identity in self.host.blocks:
+                pending = pending or not self.host.blocks[identity].resident
+                continue
+            readable = disk.probe(identity)
+            if readable is None or (readable and not self._may_promote(request, disk, identity, identities)):
+                break
+            pending = pending or not readable
+            wanted += [identity] if readable else []
+        if wanted:
+            disk.read(self.number, wanted, now_ns)
+            self.asked |= {(request, identity) for identity in wanted}
+            prompt.rounds += 1
+            prompt.promoted |= set(wanted)
+        return pending or bool(wanted)
+
+    def _may_promote(self, request: Request, disk: Disk, identity: int, identities: list[int]) -> bool:
+        """Take a place in the host for a block, but not in vain for the second time at one instant."""
+        if (request, identity) in self.asked:
+            prefix = list(
+                takewhile(lambda other: other in self.host.blocks or other in disk.blocks, identities)
+            )
+            if self.host.reserve(prefix, dry=True) is None:
+                return False
+        return self.host.reserve([identity]) is not None
 
     # Passes -----------------------------------------------------------------------------------------
 
@@ -102,6 +173,9 @@ class OffloadRank(RankScheduler):
         wait_ns = max(0, self.fence_ns - now_ns)
         work.duration_ns += wait_ns
         self.idle = not (work.computed or work.finished or work.rejected or work.preempted_any or wait_ns)
+        if not self.idle:
+            for prompt in self.prompts.values():
+                prompt.rounds = 0
         return work
 
     def settle(self, work: Pass, end_ns: int) -> list[Request]:
@@ -151,6 +225,7 @@ class OffloadRank(RankScheduler):
     def _preempt(self, work: Pass) -> Request:
         victim = super()._preempt(work)
         store = self.prompt(victim).store
+        self.prompt(victim).bypasses = False
         self._wait_for([store] if store else [])
         return victim
 
@@ -162,9 +237,14 @@ class OffloadRank(RankScheduler):
             if not awake and not self.waiting:
                 return
             head = awake[0] if awake else self.waiting[0]
+            if self.disk is not None:
+                head = next((request for request in awake if self.prompts[request].kept), head)
             look = self._look_at(head, work)
             if look is Look.BLOCKED:
-                if self.running or self.host.copies:
+                on_the_way = self.disk and any(
+                    job.owner == self.number for job in [*self.disk.jobs, *self.disk.ended]
+                )
+                if self.running or self.host.copies or on_the_way:
                     return
                 holders = [request for request in awake if self.prompts[request].kept]
                 if holders and not self.prompts[head].kept:
@@ -202,6 +282,9 @@ class OffloadRank(RankScheduler):
             return self._admit_restored(head, work)
         hits = self._hits(head)
         identities = prompt.identities
+        if self.disk and self._stage(head, self.disk, identities[len(hits) :], work.now_ns):
+            self.host.touch(identities)
+            return self._set_aside(head)
         loadable = 0
         while len(hits) + loadable < len(identities) and identities[len(hits) + loadable] in self.host.blocks:
             loadable += 1
@@ -251,6 +334,8 @@ class OffloadRank(RankScheduler):
             head.blocks, head.computed = [], 0
             return Look.BLOCKED
         host_tokens = max(0, cached - prompt.found) * self.block_size
+        used = prompt.identities[prompt.found : cached]
+        self.disk_tokens.setdefault(head, sum(key in prompt.promoted for key in used) * self.block_size)
         prompt.kept, prompt.tail, prompt.offered = [], 0, cached
         return self._admitted(head, cached, host_tokens, work)
 
@@ -259,27 +344,35 @@ class OffloadRank(RankScheduler):
         self.running.append(head)
         head.admissions.append((work.now_ns, cached * self.block_size))
         self.host_tokens.setdefault(head, host_tokens)
+        self.disk_tokens.setdefault(head, 0)
+        self.prompts[head].promoted, self.prompts[head].bypasses, self.prompts[head].rounds = set(), False, 0
         return Look.ADMITTED
 
 
 class OffloadWorker(Worker):
-    """A worker of one such rank: it may be awake and have nothing to do until a copy ends."""
+    """A worker of such ranks: it may be awake and have nothing to do until a copy ends."""
 
-    def __init__(self, engine: dict[str, Any], identities: Identities) -> None:
+    def __init__(
+        self, engine: dict[str, Any], identities: Identities, number: int, disk: Disk | None
+    ) -> None:
         super().__init__(engine, identities)
-        self.rank = OffloadRank(engine["rank"], identities)
-        self.ranks: list[Any] = [self.rank]
+        first = number * len(self.ranks)
+        self.offloading = [
+            OffloadRank(engine["rank"], identities, first + k, disk) for k in range(len(self.ranks))
+        ]
+        self.ranks: list[Any] = [*self.offloading]
 
     def start(self, now_ns: int) -> bool:
         """Start a pass if anything can be done now."""
         if self.end_ns is not None:
             return False
-        self.rank.end_copies(now_ns)
+        for rank in self.offloading:
+            rank.end_copies(now_ns)
         if not super().start(now_ns):
             return False
-        if self.rank.idle:
+        if all(rank.idle for rank, _ in self.passes):
             self.end_ns = None
-        return not self.rank.idle
+        return self.end_ns is not None
 
 
 class OffloadFleet(Fleet):
@@ -287,13 +380,28 @@ class OffloadFleet(Fleet):
 
     def __init__(self, payload: dict[str, Any]) -> None:
         super().__init__(payload)
+        engine = payload["spec"]["engine"]
         identities = self.workers[0].ranks[0].identities
-        self.offloaders = [OffloadWorker(payload["spec"]["engine"], identities) for _ in self.workers]
+        disk = engine["rank"].get("g3_offload")
+        disks = [make_disk(engine["rank"]) if disk else None for _ in self.workers]
+        if disk and disk["scope"] == "cluster_shared":
+            disks = disks[:1] * len(disks)
+        self.offloaders = [
+            OffloadWorker(engine, identities, number, disks[number]) for number in range(len(disks))
+        ]
         self.workers = [*self.offloaders]
 
     def _alarms(self) -> list[int]:
-        alarms = [worker.rank.alarm_ns() for worker in self.offloaders if worker.end_ns is None]
-        return [alarm_ns for alarm_ns in alarms if alarm_ns is not None]
+        ranks = [rank for worker in self.offloaders for rank in worker.offloading]
+        more = self.driver.due_ns() is not None or any(worker.end_ns for worker in self.offloaders)
+        more = more or any(rank.waiting or rank.aside for rank in ranks)
+        alarms = [
+            rank.alarm_ns(more)
+            for worker in self.offloaders
+            if worker.end_ns is None
+            for rank in worker.offloading
+        ]
+        return [max(alarm_ns, self.now_ns) for alarm_ns in alarms if alarm_ns is not None]
 
     def _next_instant(self) -> int | None:
         instant = super()._next_instant()
@@ -303,14 +411,15 @@ class OffloadFleet(Fleet):
         return super()._round() or self.now_ns in self._alarms()
 
 
-def replay_offload(payload: dict[str, Any]) -> tuple[Outcome, dict[tuple[str, int | None], int]]:
-    """Run a payload whose rank has host memory; also give the host's tokens of first admissions."""
+def replay_offload(payload: dict[str, Any]) -> tuple[Outcome, dict[tuple[str, int | None], list[int]]]:
+    """Run a payload whose rank has host memory; also give what first admissions got from host and disk."""
     fleet = OffloadFleet(payload)
     outcome = fleet.run()
-    host_tokens = {
-        (request.session_id, request.turn_index): tokens
+    lower_tokens = {
+        (request.session_id, request.turn_index): [tokens, rank.disk_tokens[request]]
         for worker in fleet.offloaders
-        for request, tokens in worker.rank.host_tokens.items()
+        for rank in worker.offloading
+        for request, tokens in rank.host_tokens.items()
         if request.status
     }
-    return outcome, host_tokens
+    return outcome, lower_tokens

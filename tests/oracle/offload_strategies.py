@@ -31,32 +31,52 @@ def host_memory(draw: st.DrawFn) -> dict[str, Any]:
             "num_host_blocks": draw(st.sampled_from([1, 3, 6, 10, 20, 500])),
             "d2h_bandwidth_gbps": draw(st.sampled_from(_BANDWIDTHS_GBPS)),
             "h2d_bandwidth_gbps": draw(st.sampled_from(_BANDWIDTHS_GBPS)),
+            "latency_to_first_byte_ms": draw(st.sampled_from([0.0, 0.0, 0.5, 3.0])),
         },
     }
 
 
 @st.composite
-def offload_scenarios(draw: st.DrawFn) -> Scenario:
-    """Whole payloads, as for any other rank, of one rank to a worker."""
+def disks(draw: st.DrawFn) -> dict[str, Any]:
+    """Rank settings of a disk behind it, of each worker or of all."""
+    ways = ("read", "write", "shared_read", "shared_write")
+    disk = {f"{way}_bandwidth_gbps": draw(st.sampled_from(_BANDWIDTHS_GBPS)) for way in ways}
+    return {
+        "g3_offload": disk
+        | {
+            "scope": draw(st.sampled_from(["worker_local", "cluster_shared"])),
+            "num_g3_blocks": draw(st.sampled_from([2, 6, 20, 500])),
+            "latency_to_first_byte_ms": draw(st.sampled_from([0.0, 0.1, 2.0])),
+        }
+    }
+
+
+@st.composite
+def offload_scenarios(draw: st.DrawFn, disk: bool = False) -> Scenario:
+    """Whole payloads, as for any other rank; with a disk or without, then of several ranks to a worker."""
     rank = draw(ranks(drafts=False, backends=["vllm"])) | draw(host_memory())
+    rank |= draw(disks()) if disk else {}
     rows: list[dict[str, Any]] | None = None
     if draw(st.integers(0, 3)):
         traffic, rows = draw(draw_trace(rank, "mooncake", planned=True))
     else:
         traffic = draw(draw_synthetic(rank))
     spec = payload_spec(rank, draw(st.integers(1, 3)))
+    if not disk:
+        spec["engine"]["dp_size"] = draw(st.sampled_from([1, 1, 2, 3]))
     if draw(st.integers(0, 5)) == 5:
         spec["max_sim_time_ms"] = draw(st.sampled_from([0.0, 10.0, 22.0, 60.0, 150.0]))
     return Scenario({"spec": spec, "traffic": traffic}, rows)
 
 
 @st.composite
-def returning_scenarios(draw: st.DrawFn) -> Scenario:
+def returning_scenarios(draw: st.DrawFn, disk: bool = False) -> Scenario:
     """Few prompts that come again and again, on GPUs that hold about one of them."""
     rank = (
         draw(ranks(drafts=False, backends=["vllm"]))
         | draw(host_memory())
         | {"num_gpu_blocks": draw(st.sampled_from([6, 8, 12, 16]))}
+        | (draw(disks()) if disk else {})
     )
     if draw(st.booleans()):
         rank["timing_model"] = ROUND_TIMES

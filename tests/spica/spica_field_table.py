@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spica_walk import (
     CROWD,
+    DISKED,
     DRAWN,
     EXPERTS,
     FEW,
@@ -21,6 +22,7 @@ from spica_walk import (
     SEEDED,
     SESSIONS,
     SHARED,
+    SHARED_DISK,
     SWEEP,
     TRACE,
     TRACE_PATH,
@@ -93,6 +95,7 @@ def role_fields() -> dict[str, tuple[Effect, ...]]:
     return rows | dict.fromkeys(sizes, both)
 
 
+NO_DISK, LOCAL_DISK = "with num_g3_blocks 0", "with g3_scope worker_local"
 NO_ROUTER, NO_TIER, NO_POLICY = "without kv_router", "with num_g2_blocks 0", "without a scaling policy"
 
 SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
@@ -121,12 +124,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),
     "num_g2_blocks": (
         space(HOSTED, num_g2_blocks=300),
-        Refused(
-            PAIR,
-            {"search_space.num_g2_blocks": 10, "search_space.kv_bytes_per_token": 64},
-            "search_space.deployment_mode: none of disagg can be simulated yet",
-            Why.TIERS,
-        ),
+        Acts(PAIR, {"search_space.num_g2_blocks": 10, "search_space.kv_bytes_per_token": 64}, ("payloads",)),
     ),
     "kv_bytes_per_token": (
         space(HOSTED, kv_bytes_per_token=1_310_720),
@@ -149,6 +147,35 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         ),
         idle(Why.TIERS, NO_TIER, offload_batch_size=8),
     ),
+    "num_g3_blocks": (
+        space(DISKED, num_g3_blocks=300),
+        Refused(
+            PAIR,
+            {
+                "search_space.num_g2_blocks": 10,
+                "search_space.kv_bytes_per_token": 64,
+                "search_space.num_g3_blocks": 10,
+            },
+            "search_space.deployment_mode: none of disagg can be simulated yet",
+            Why.TIERS,
+        ),
+    ),
+    "g3_scope": (
+        Acts(DISKED, {"search_space.g3_scope": "cluster_shared"}, ("payloads",)),
+        idle(Why.TIERS, NO_DISK, g3_scope="cluster_shared"),
+    ),
+    **{
+        name: (space(DISKED, **{name: 0.5}), idle(Why.TIERS, NO_DISK, **{name: 0.5}))
+        for name in ("bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps")
+    },
+    "g3_latency_ms": (space(DISKED, g3_latency_ms=50.0), idle(Why.TIERS, NO_DISK, g3_latency_ms=50.0)),
+    **{
+        name: (
+            space(SHARED_DISK, **{name: 0.5}),
+            Inert(DISKED, {f"search_space.{name}": 0.5}, f"{name}: no effect {LOCAL_DISK}", Why.TIERS),
+        )
+        for name in ("shared_bandwidth_g2_to_g3_gbps", "shared_bandwidth_g3_to_g2_gbps")
+    },
     "active_decode_blocks_threshold": (idle(Why.ROUTER, NO_ROUTER, active_decode_blocks_threshold=0.5),),
     "active_prefill_tokens_threshold": (idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold=9),),
     "active_prefill_tokens_threshold_frac": (

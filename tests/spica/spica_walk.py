@@ -235,6 +235,17 @@ HOSTED = changed(
         },
     },
 )
+# The same where the host holds one of them, and a disk all.
+DISKED = changed(
+    HOSTED,
+    {
+        "search_space.num_g2_blocks": 500,
+        "search_space.num_g3_blocks": 4000,
+        "search_space.bandwidth_g2_to_g3_gbps": 4.0,
+        "search_space.bandwidth_g3_to_g2_gbps": 4.0,
+    },
+)
+SHARED_DISK = changed(DISKED, {"search_space.g3_scope": "cluster_shared"})
 SESSIONS = changed(FEW, {"workload.turns_per_session": 2})
 SHARED = changed(FEW, {"workload.shared_prefix_ratio": 0.5, "workload.num_prefix_groups": 2})
 TRACE = changed(PINNED, {"workload": {"trace_path": TRACE_PATH}})

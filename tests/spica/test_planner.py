@@ -189,11 +189,18 @@ def test_full_capabilities_drop_nothing():
     assert apply_capabilities(config, FULL) == (config, [])
 
 
-def test_host_memory_needs_aggregated_vllm():
+def test_host_memory_needs_vllm():
     offload = {"num_g2_blocks": 4, "kv_bytes_per_token": 1}
     config, notes = apply_capabilities(make_config({**offload, "backend": ["vllm", "sglang"]}), FULL)
-    assert (config.search_space.deployment_mode, config.search_space.backend) == (["agg"], ["vllm"])
-    assert [note.split(":")[0] for note in notes] == ["deployment_mode", "backend"]
+    assert (config.search_space.deployment_mode, config.search_space.backend) == (["disagg", "agg"], ["vllm"])
+    assert [note.split(":")[0] for note in notes] == ["backend"]
+
+
+def test_a_disk_needs_aggregated_workers():
+    offload = {"num_g2_blocks": 4, "kv_bytes_per_token": 1, "num_g3_blocks": 4}
+    config, notes = apply_capabilities(make_config({**offload, "backend": ["vllm"]}), FULL)
+    assert config.search_space.deployment_mode == ["agg"]
+    assert [note.split(":")[0] for note in notes] == ["deployment_mode"]
 
 
 def test_what_cannot_be_simulated_is_dropped_with_a_note():

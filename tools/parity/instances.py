@@ -7,7 +7,7 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp", "g2", "tight"})
+FEATURES = frozenset({"dp", "mtp", "g2", "g3", "tight"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 Instance = dict[str, Any]
@@ -17,7 +17,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     """Build the instance of a seed; `kind` is a backend and features of it.
 
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
-    `-g2`: host memory for all prompts, or with `-tight` so little that it must choose.
+    `-g2`: host memory for all prompts, or with `-tight` so little that it must choose. `-g3`: with `-g2`, a
+    disk behind it.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -32,6 +33,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
         rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if backend == "vllm" else 1
     if "g2" in features:
         rank |= _host_memory(draw, features)
+    if "g3" in features:
+        rank["g3_offload"] = _disk(draw, features)
     if disaggregated and (backend == "sglang" or draw.random() < 0.6):
         rank |= _transfer(draw)
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
@@ -81,13 +84,26 @@ def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
             "num_host_blocks": draw.choice([3, 6, 10, 20, 40]) if "tight" in features else 4096,
             "d2h_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
             "h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
+            "latency_to_first_byte_ms": draw.choice([0.0, 0.0, 0.5, 2.0]),
+        },
+    }
+
+
+def _disk(draw: random.Random, features: list[str]) -> dict[str, Any]:
+    return {
+        "scope": draw.choice(["worker_local", "cluster_shared"]),
+        "num_g3_blocks": draw.choice([4, 12, 40]) if "tight" in features else 4096,
+        "latency_to_first_byte_ms": draw.choice([0.0, 0.1, 0.5, 2.0]),
+        **{
+            f"{way}_bandwidth_gbps": draw.choice([1.0, 0.5, 0.1, 10.0, 0.25, 0.0])
+            for way in ("read", "write", "shared_read", "shared_write")
         },
     }
 
 
 def _dp_share(features: list[str]) -> float:
     """How many of the instances have attention DP."""
-    if "g2" in features:
+    if "g3" in features or features == ["g2"]:
         return 0.0
     return 1.0 if "dp" in features else 0.2
 
@@ -147,6 +163,7 @@ def _engine(
         return role
     prefill, decode = ({**rank, "worker_type": stage} for stage in ("prefill", "decode"))
     decode["enable_prefix_caching"] = draw.random() < 0.5
+    decode.pop("native_host_offload", None)
     if draw.random() < 0.6:
         decode["num_gpu_blocks"] = draw.choice([4, 6, 8, 12, 16, 24])
         decode["max_num_seqs"] = draw.choice([1, 2, 3, 4, 8, 16])

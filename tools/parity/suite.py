@@ -35,6 +35,8 @@ PARTS = (
     Part("sglang", 3_000, limit_s=1.0),
     Part("vllm", 2_000, "disaggregated"),
     Part("vllm-g2", 1_000),
+    Part("vllm-g2-dp", 500),
+    Part("vllm-g2", 300, "disaggregated"),
     Part("trtllm", 1_000, "disaggregated"),
     Part("sglang", 1_000, "disaggregated", limit_s=1.0),
     Part("vllm-dp", 1_000),

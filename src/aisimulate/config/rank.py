@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ from aisimulate.config.base import (
     BlockTokens,
     Count,
     FieldError,
+    Millis,
     NonNegative,
     PositiveCount,
     PositiveTokens,
@@ -51,6 +52,20 @@ class HostOffload(StrictModel):
     num_host_blocks: PositiveCount
     d2h_bandwidth_gbps: NonNegative = 32.0
     h2d_bandwidth_gbps: NonNegative = 32.0
+    latency_to_first_byte_ms: Millis = 0.0
+    scope: Literal["dp_rank_local", "cluster_shared"] = "dp_rank_local"
+
+
+class DiskOffload(StrictModel):
+    """A disk behind the host cache, of each worker or of all; bandwidths in decimal GB/s, 0 is no limit."""
+
+    scope: Literal["worker_local", "cluster_shared"]
+    num_g3_blocks: PositiveCount
+    latency_to_first_byte_ms: Millis = 0.1
+    read_bandwidth_gbps: NonNegative = 10.0
+    write_bandwidth_gbps: NonNegative = 10.0
+    shared_read_bandwidth_gbps: NonNegative = 80.0
+    shared_write_bandwidth_gbps: NonNegative = 80.0
 
 
 class StateCache(StrictModel):
@@ -92,7 +107,7 @@ class RankConfig(StrictModel):
     kv_transfer_timing_mode: Literal["full_prompt", "destination_missing"] = "full_prompt"
     kv_cache_bytes_per_token: PositiveCount | None = None
     native_host_offload: HostOffload | None = None
-    g3_offload: dict[str, Any] | None = None
+    g3_offload: DiskOffload | None = None
     state_cache: StateCache | None = None
     timing_model: TimingConfig = PolynomialTiming()
     timing_mode: Literal["additive", "fused"] = "additive"

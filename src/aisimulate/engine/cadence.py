@@ -46,16 +46,24 @@ class CadenceGroup(GroupWorker):
 
     def _limit(self, passes: int) -> int:
         """Cut a run at the next pass that schedules prefills, if one is waiting for it."""
-        if any(rank.deferring and (rank.waiting or rank.partial) for rank in self._active):
+        if any(rank.deferring and self._defers(rank) for rank in self._active):
             return min(passes, self._interval - self._step % self._interval)
         return passes
+
+    def _defers(self, rank: RankScheduler) -> bool:
+        """Whether a rank has prefills that wait for a pass which schedules them."""
+        return bool(rank.waiting or rank.partial)
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         self._step += self._passes
         terminal = super().finish()
-        self._drained = not self.has_work
+        self._drained = self._is_drained()
         return terminal
+
+    def _is_drained(self) -> bool:
+        """Whether all requests have left."""
+        return not self.has_work
 
 
 class CadenceScheduler(RankScheduler):
@@ -103,6 +111,12 @@ def _try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     overtakes = rank.partial is not None
     if not try_admit(rank, sequence, now_ns):
         return False
-    if overtakes and rank.partial is not None and rank.joining and rank.joining[-1] is sequence:
-        rank.overtaken = rank.watchful = rank.decoders.reordered = rank.unusual = True
+    if overtakes:
+        note_overtaking(rank, sequence)
     return True
+
+
+def note_overtaking(rank: RankScheduler, sequence: Sequence) -> None:
+    """Note that a sequence, just admitted behind an unfinished prefill, may decode before it."""
+    if rank.partial is not None and rank.joining and rank.joining[-1] is sequence:
+        rank.overtaken = rank.watchful = rank.decoders.reordered = rank.unusual = True

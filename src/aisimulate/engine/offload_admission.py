@@ -15,6 +15,7 @@ from aisimulate.engine.admission import (
     enter,
     stuck_reason,
 )
+from aisimulate.engine.cadence import note_overtaking
 
 if TYPE_CHECKING:
     from aisimulate.engine.offload_scheduler import Offloading
@@ -44,13 +45,16 @@ def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> None:
         sequence = host.next_aside() or (rank.waiting[0] if rank.waiting else None)
         if sequence is None:
             return
+        overtakes = rank.partial is not None
         if rank.partial is not None:
             rank.cache_computed(rank.partial)
         verdict = _look_at(rank, host, sequence, now_ns)
         if verdict is Verdict.ADMITTED:
             running += 1
+            if overtakes and rank.deferring:
+                note_overtaking(rank, sequence)
         elif verdict is Verdict.BLOCKED:
-            if running or host.lanes.busy:
+            if running or rank.held or host.busy:
                 return
             if _let_pass(host, sequence):
                 continue
@@ -91,14 +95,10 @@ def _look_at(rank: Offloading, host: HostSide, sequence: Sequence, now_ns: int) 
     if state.restored:
         return _admit_restored(rank, host, sequence, now_ns)
     match, tail = _find(rank, sequence)
-    found, loadable = match[0], 0
-    if found < len(state.keys):
-        loadable, in_transit = host.tier.match(state.keys, found)
-        host.tier.touch(state.keys)
-        if in_transit:
-            return _set_aside(rank, host, sequence)
-    else:
-        host.tier.touch(state.keys)
+    found = match[0]
+    loadable, has_to_wait = host.look_up(state, found, now_ns)
+    if has_to_wait:
+        return _set_aside(rank, host, sequence)
     if sequence.reason == PROMPT_OVER_CAPACITY:
         return Verdict.IMPOSSIBLE
     if not loadable:
@@ -177,6 +177,8 @@ def _admit_restored(rank: Offloading, host: HostSide, sequence: Sequence, now_ns
     if cached * size >= tokens < sequence.end_tokens:
         cached = (tokens - 1) // size
     start = cached * size
+    if rank.deferring and tokens - start > 1:
+        return Verdict.BLOCKED
     if not rank.params.enable_chunked_prefill and sequence.input_tokens - start > rank.budget:
         return Verdict.BLOCKED
     end = min(tokens, start + rank.budget)

@@ -28,17 +28,18 @@ class Copy:
 class Lane:
     """A direction: copies follow each other and each uses the whole bandwidth (decimal GB/s, 0 = at once)."""
 
-    __slots__ = ("_block_bytes", "_gbps", "_tail_ns", "copies")
+    __slots__ = ("_block_bytes", "_gbps", "_latency_ns", "_tail_ns", "copies")
 
-    def __init__(self, block_bytes: int, gbps: float) -> None:
+    def __init__(self, block_bytes: int, gbps: float, latency_ns: int) -> None:
         self._block_bytes = block_bytes
         self._gbps = gbps
+        self._latency_ns = latency_ns
         self._tail_ns = 0
         self.copies: deque[Copy] = deque()
 
     def submit(self, copy: Copy, not_before_ns: int) -> None:
-        """Queue a copy behind the others, to start at `not_before_ns` or later."""
-        start_ns = max(self._tail_ns, not_before_ns)
+        """Queue a copy behind the others, to start the latency after `not_before_ns` or later."""
+        start_ns = max(self._tail_ns, not_before_ns + self._latency_ns)
         size = len(copy.keys) * self._block_bytes
         self._tail_ns = copy.end_ns = start_ns + (round(size / self._gbps) if self._gbps else 0)
         self.copies.append(copy)
@@ -48,15 +49,20 @@ class Lane:
         """When the first copy ends."""
         return self.copies[0].end_ns if self.copies else NEVER_NS
 
+    @property
+    def last_end_ns(self) -> int:
+        """When the last copy ends; 0 without any."""
+        return self.copies[-1].end_ns if self.copies else 0
+
 
 class Lanes:
     """Both directions, and the stores of the pass in flight, which are submitted when it ends."""
 
     __slots__ = ("_loads", "_stores", "prepared")
 
-    def __init__(self, block_bytes: int, d2h_gbps: float, h2d_gbps: float) -> None:
-        self._stores = Lane(block_bytes, d2h_gbps)
-        self._loads = Lane(block_bytes, h2d_gbps)
+    def __init__(self, block_bytes: int, d2h_gbps: float, h2d_gbps: float, latency_ns: int = 0) -> None:
+        self._stores = Lane(block_bytes, d2h_gbps, latency_ns)
+        self._loads = Lane(block_bytes, h2d_gbps, latency_ns)
         self.prepared: list[Copy] = []
 
     @property
@@ -68,6 +74,11 @@ class Lanes:
     def next_end_ns(self) -> int:
         """When the first copy of either direction ends."""
         return min(self._stores.next_end_ns, self._loads.next_end_ns)
+
+    @property
+    def last_end_ns(self) -> int:
+        """When the last copy that was submitted ends; 0 if none is left."""
+        return max(self._stores.last_end_ns, self._loads.last_end_ns)
 
     def submit_stores(self, now_ns: int) -> None:
         """Start the stores of the pass that ends now."""

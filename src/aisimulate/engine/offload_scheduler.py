@@ -1,8 +1,9 @@
 """The vLLM scheduler of a rank with host memory behind its KV pool (spec 01 section 5).
 
 Every prompt block that is computed is copied to the host (write-through), and prompts are restored from
-there when the GPU has lost them. Without a copy on its way, passes that only decode repeat as on any other
-rank: they store nothing, and the look-ups of a request that has to wait change nothing the second time.
+there when the GPU has lost them. Passes that only decode repeat as on any other rank: they store nothing, and
+the look-ups of a request that has to wait change nothing the second time. While a copy is on its way, that
+goes for passes nobody waits for, up to its end, as long as they need no block that may still be read.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine import stepwise
+from aisimulate.engine.cadence import CadenceScheduler
 from aisimulate.engine.decode_set import running_order
 from aisimulate.engine.fused import FusedScheduler
 from aisimulate.engine.offload_admission import admit_or_load
 from aisimulate.engine.offload_lanes import NEVER_NS
 from aisimulate.engine.offload_pool import OffloadPool
 from aisimulate.engine.offload_state import HostSide
+from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.disk_tier import DiskTier
     from aisimulate.engine.params import OffloadParams, RankParams
     from aisimulate.engine.sequence import Sequence
 
@@ -36,14 +40,29 @@ class Offloading(RankScheduler):
     pool: OffloadPool
     host: HostSide
 
-    def _attach(self, offload: OffloadParams) -> HostSide:
+    def _attach(self, offload: OffloadParams, disk: DiskTier | None) -> HostSide:
         self.pool = OffloadPool(self.params.num_gpu_blocks, self.block_size)
-        return HostSide(offload, self.pool)
+        return HostSide(offload, self.pool, disk)
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
         self.host.enter(sequence, self.block_size)
         super().submit(sequence)
+
+    def lower_tier_hits(self, sequence: Sequence) -> tuple[int, int]:
+        """Count the blocks of a prompt that host memory has beyond the GPU, and the disk beyond that.
+
+        For a request that is still to be placed; the question changes nothing.
+        """
+        blocks = sequence.input_tokens // self.block_size
+        state = self.host.states.get(sequence)
+        if state is not None:
+            keys = state.keys
+        elif sequence.keys is None:
+            return 0, 0
+        else:
+            keys = self.host.identities.find(sequence.keys, sequence.stride, blocks)
+        return self.host.lower_hits(keys, self.pool.match(keys, len(keys))[0])
 
     @property
     def has_work(self) -> bool:
@@ -54,7 +73,12 @@ class Offloading(RankScheduler):
     def wake_ns(self) -> int:
         """When a copy ends for which a request waits."""
         host = self.host
-        return host.lanes.next_end_ns if self.waiting or host.aside else NEVER_NS
+        return host.next_end_ns if self.waiting or host.aside else NEVER_NS
+
+    @property
+    def background_ns(self) -> int:
+        """When a copy ends that matters though no request waits: what goes on to the disk goes on then."""
+        return NEVER_NS if self.host.disk is None else self.host.next_end_ns
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
@@ -65,8 +89,11 @@ class Offloading(RankScheduler):
                 self._clear_unusual()
         host.idle = False
         quiet = not (self.waiting or self.partial or self.unusual or host.aside)
-        if quiet and not (host.unstored or host.lanes.busy) and (passes := self._plain_run()):
-            return passes
+        if quiet and not host.unstored and (passes := self._plain_run()):
+            blocks = self.decoders.count * (passes // self.block_size + 1)
+            if not host.busy or (blocks <= self.pool.free and host.may_run_on):
+                host.progressed()
+                return passes
         self.run_batch = 0
         host.begin_pass()
         opening = self._begin(now_ns)
@@ -75,10 +102,11 @@ class Offloading(RankScheduler):
         if host.unstored:
             self._store()
         waiting_ns = self.pool.fence_ns - now_ns
-        is_eventful = self.eventful or not self.decoders.count or host.lanes.busy or waiting_ns > 0
+        is_eventful = self.eventful or not self.decoders.count or host.busy or waiting_ns > 0
         # What is generated may be in the prompt of one set aside, which then needs fewer blocks.
-        if is_eventful or (self.planned and host.aside):
+        if is_eventful or (self.planned and host.aside) or (host.is_shared and (self.waiting or host.aside)):
             return self._single_pass(max(0, waiting_ns))
+        host.progressed()
         return self._plan_run(opening)
 
     def _begin(self, now_ns: int) -> int:
@@ -87,7 +115,7 @@ class Offloading(RankScheduler):
         decoders = self.decoders
         self.budget = self.pass_tokens - decoders.count
         self._opening = opening = decoders.opening()
-        if self.budget < 0 or (self.fifo and self._needs_steps(opening)):
+        if self.budget < 0 or (self.watchful and self._needs_steps(opening)):
             self.eventful = self.unusual = True
             self._start_ns = now_ns
             stepwise.schedule_running(self, now_ns)
@@ -102,7 +130,10 @@ class Offloading(RankScheduler):
         for sequence in self.waiting:
             if sequence is head:
                 return
-            store = self.host.states[sequence].store
+            state = self.host.states[sequence]
+            if self.host.disk is not None:
+                self.host.disk.forget(state)
+            store = state.store
             if store is not None:
                 self.pool.fence_ns = max(self.pool.fence_ns, store.end_ns)
 
@@ -111,6 +142,8 @@ class Offloading(RankScheduler):
         host.idle = not (
             self.decoders.count or host.scheduled or self.rejected or self.preempted or waiting_ns
         )
+        if not host.idle:
+            host.progressed()
         self._price()
         self.pass_ns += waiting_ns
         return 1
@@ -156,8 +189,8 @@ class Offloading(RankScheduler):
         """End the planned pass, or the first `passes` of the planned run; return what became terminal."""
         terminal = super().commit(passes, first_end_ns, end_ns)
         for sequence in terminal:
-            self.host.dismiss(sequence)
-        if self.host.lanes.busy:
+            self.host.leave(sequence)
+        if self.host.busy:
             self.host.end_pass(end_ns)
         return terminal
 
@@ -167,9 +200,11 @@ class OffloadScheduler(Offloading):
 
     __slots__ = ("host",)
 
-    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
+    def __init__(
+        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
+    ) -> None:
         super().__init__(params, timer)
-        self.host = self._attach(offload)
+        self.host = self._attach(offload, disk)
 
 
 class FusedOffloadScheduler(Offloading, FusedScheduler):
@@ -177,11 +212,57 @@ class FusedOffloadScheduler(Offloading, FusedScheduler):
 
     __slots__ = ("host",)
 
+    def __init__(
+        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
+    ) -> None:
+        super().__init__(params, timer)
+        self.host = self._attach(offload, disk)
+
+
+class CadenceOffloadScheduler(Offloading, CadenceScheduler):
+    """vLLM with host memory in a group that schedules prefills in intervals."""
+
+    __slots__ = ("host",)
+
+    def __init__(
+        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
+    ) -> None:
+        super().__init__(params, timer)
+        self.host = self._attach(offload, disk)
+
+    def plan(self, now_ns: int) -> int:
+        """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
+        passes = Offloading.plan(self, now_ns)
+        if not self.deferring and not self.preempted:
+            self.capacity_bound = bool(self.waiting)
+        return passes
+
+
+class FusedCadenceOffloadScheduler(CadenceOffloadScheduler, FusedScheduler):
+    """The same where mixed passes are one forward."""
+
+    __slots__ = ()
+
+
+class OffloadPrefillScheduler(Offloading, PrefillRank):
+    """vLLM with host memory on a prefill worker."""
+
+    __slots__ = ("host",)
+
     def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
         super().__init__(params, timer)
-        self.host = self._attach(offload)
+        self.host = self._attach(offload, None)
 
 
-def make_offload_rank(params: RankParams, timer: PassTimer, offload: OffloadParams) -> Offloading:
-    """Make the scheduler of a rank with host memory."""
-    return (FusedOffloadScheduler if params.fused else OffloadScheduler)(params, timer, offload)
+def make_offload_rank(
+    params: RankParams,
+    timer: PassTimer,
+    offload: OffloadParams,
+    disk: DiskTier | None = None,
+    has_cadence: bool = False,
+) -> Offloading:
+    """Make the scheduler of a rank with host memory; `has_cadence` as in `ranks.make_rank`."""
+    if has_cadence:
+        kind = FusedCadenceOffloadScheduler if params.fused else CadenceOffloadScheduler
+        return kind(params, timer, offload, disk)
+    return (FusedOffloadScheduler if params.fused else OffloadScheduler)(params, timer, offload, disk)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.host_tier import BlockIdentities, HostTier
+from aisimulate.engine.offload_disk import DiskSide
 from aisimulate.engine.offload_lanes import Copy, Lanes
+from aisimulate.engine.sequence import COMPLETED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence as ListOf
+
+    from aisimulate.engine.disk_tier import DiskTier
     from aisimulate.engine.offload_pool import OffloadPool
     from aisimulate.engine.params import OffloadParams
     from aisimulate.engine.sequence import Sequence
@@ -21,7 +26,18 @@ class PromptState:
     `restored` blocks of the GPU are kept for it, `found_blocks` of which were there before.
     """
 
-    __slots__ = ("asleep", "found_blocks", "keys", "load", "restored", "store", "stored", "tail_blocks")
+    __slots__ = (
+        "asleep",
+        "bypasses",
+        "found_blocks",
+        "keys",
+        "load",
+        "promoted",
+        "restored",
+        "store",
+        "stored",
+        "tail_blocks",
+    )
 
     def __init__(self, keys: list[int]) -> None:
         self.keys = keys
@@ -32,10 +48,12 @@ class PromptState:
         self.found_blocks = 0
         self.tail_blocks = 0  # that the request will need beyond the restored ones
         self.asleep = False  # set aside until any copy ends
+        self.promoted: set[int] = set()  # keys of blocks that the disk gave to the host for this request
+        self.bypasses = False  # takes nothing from the disk
 
 
 class HostSide:
-    """The host memory of one rank, its lanes, and the requests that wait for them.
+    """The host memory of one rank, its lanes, maybe a `disk` behind it, and the requests that wait for them.
 
     `aside`: requests that were passed over because of a copy, in order; they are looked at again before
     those that wait, once any copy has ended. `unstored`: running requests with blocks to offer.
@@ -46,10 +64,12 @@ class HostSide:
 
     __slots__ = (
         "aside",
+        "disk",
         "identities",
         "idle",
         "lanes",
         "pool",
+        "reused_tokens",
         "scheduled",
         "states",
         "tail_blocks",
@@ -58,10 +78,13 @@ class HostSide:
         "unwritten",
     )
 
-    def __init__(self, params: OffloadParams, pool: OffloadPool) -> None:
+    def __init__(self, params: OffloadParams, pool: OffloadPool, disk: DiskTier | None = None) -> None:
         self.tier = HostTier(params.num_host_blocks)
-        self.lanes = Lanes(params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps)
-        self.identities = BlockIdentities()
+        self.disk = None if disk is None else DiskSide(disk, self.tier)
+        self.lanes = Lanes(
+            params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps, params.latency_ns
+        )
+        self.identities = params.identities or BlockIdentities()
         self.pool = pool
         self.states: dict[Sequence, PromptState] = {}
         self.aside: dict[Sequence, PromptState] = {}
@@ -69,6 +92,11 @@ class HostSide:
         self.scheduled: dict[Sequence, int] = {}
         self.unwritten: dict[int, list[Sequence]] = {}
         self.tail_blocks = 0
+        self.reused_tokens = [
+            0,
+            0,
+            0,
+        ]  # of completed requests: by GPU, host, disk
         self.idle = False  # whether the pass that was planned last does nothing
 
     # Requests -----------------------------------------------------------------------------------------
@@ -82,7 +110,11 @@ class HostSide:
         self.states[sequence] = PromptState(keys[:prompt_blocks])
 
     def next_aside(self) -> Sequence | None:
-        """Give the first request set aside that may be looked at again."""
+        """Give the first request set aside that may be looked at again; with a disk, a restored one first."""
+        if self.disk is not None:
+            for sequence, state in self.aside.items():
+                if state.restored and not state.asleep:
+                    return sequence
         for sequence, state in self.aside.items():
             if not state.asleep:
                 return sequence
@@ -97,6 +129,16 @@ class HostSide:
         """Look at a request before all others that were set aside."""
         self.aside = {sequence: self.aside.pop(sequence), **self.aside}
 
+    def leave(self, sequence: Sequence) -> None:
+        """A request completed, was rejected, or is handed over: count what it found here, and forget it."""
+        if sequence.status in (COMPLETED, None):  # None if it is handed over
+            host_tokens, disk_tokens = sequence.host_reused_tokens, sequence.disk_reused_tokens
+            reused = self.reused_tokens
+            reused[0] += sequence.admissions[0][1] - host_tokens
+            reused[1] += host_tokens - disk_tokens
+            reused[2] += disk_tokens
+        self.dismiss(sequence)
+
     def dismiss(self, sequence: Sequence) -> None:
         """Forget a request that ended."""
         state = self.states.pop(sequence, None)
@@ -105,23 +147,76 @@ class HostSide:
         self.aside.pop(sequence, None)
         self.unstored.pop(sequence, None)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether what is found here may change by what other workers do."""
+        return self.disk is not None and self.disk.is_shared
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is on its way or about to be."""
+        return self.lanes.busy or (self.disk is not None and self.disk.busy)
+
+    @property
+    def may_run_on(self) -> bool:
+        """Whether passes that take no blocks from anybody may go on up to `next_end_ns` as one run."""
+        return not (self.lanes.prepared or self.is_shared)
+
+    @property
+    def next_end_ns(self) -> int:
+        """When anything that is on its way arrives, or may."""
+        lanes_ns = self.lanes.next_end_ns
+        return lanes_ns if self.disk is None else min(lanes_ns, self.disk.next_ns)
+
+    def look_up(self, state: PromptState, first: int, now_ns: int) -> tuple[int, bool]:
+        """Count the blocks of a prompt from block `first` on to load, and tell whether to wait for a copy.
+
+        What the disk has of them begins to come in. All that is here counts as used.
+        """
+        blocks, has_to_wait, disk = 0, False, self.disk
+        if first < len(state.keys):
+            has_to_wait = disk is not None and disk.stage(state, first, now_ns)
+            if not has_to_wait:
+                blocks, has_to_wait = self.tier.match(state.keys, first)
+        self.tier.touch(state.keys)
+        return blocks, has_to_wait
+
+    def lower_hits(self, keys: ListOf[int], first: int) -> tuple[int, int]:
+        """Count the blocks of a prompt from block `first` on that the host has, then those that the disk has.
+
+        Each continues the other; what is on its way does not count. Nothing takes note of the question.
+        """
+        host = first
+        while host < len(keys) and self.tier.is_resident(keys[host]):
+            host += 1
+        last = host
+        while last < len(keys) and self.disk is not None and self.disk.tier.is_resident(keys[last]):
+            last += 1
+        return host - first, last - host
+
     # Copies -------------------------------------------------------------------------------------------
 
     def end_copies(self, now_ns: int) -> bool:
         """Let everything happen that copies bring about by `now_ns`; return whether any has ended."""
         loads: list[Copy] = []
-        ended = False
+        stores: list[Copy] = []
+        disk = self.disk
         for copy in self.lanes.pop_ended(now_ns):
-            ended = True
             if copy.is_load:
-                self.tier.unpin(copy.keys)
+                self.tier.loaded(copy.keys)
                 loads.append(copy)
             else:
-                self.tier.arrive(copy.keys)
+                self.tier.arrive(copy.keys, held=disk is not None)
+                stores.append(copy)
                 self.pool.forget(copy)
                 state = self.states.get(copy.sequence)
                 if state is not None and state.store is copy:
                     state.store = None
+        ended = bool(loads or stores)
+        if disk is not None:
+            for copy in stores:
+                disk.store(copy.keys, now_ns)
+            ended = disk.end_jobs(now_ns) or ended
         for copy in loads:
             state = self.states[copy.sequence]
             self.pool.extend(copy.sequence, state.found_blocks, state.restored)
@@ -146,8 +241,13 @@ class HostSide:
         state.tail_blocks = known_blocks - state.restored
         self.tail_blocks += state.tail_blocks
         state.load = Copy(sequence, state.keys[first : state.restored], is_load=True)
-        self.tier.pin(state.load.keys)
+        self.tier.load(state.load.keys)
         self.lanes.submit_load(state.load, max(now_ns, ready_ns))
+
+    def progressed(self) -> None:
+        """The pass being planned does something."""
+        if self.disk is not None:
+            self.disk.progressed()
 
     # The pass being planned -----------------------------------------------------------------------------
 
@@ -177,14 +277,20 @@ class HostSide:
         """A request left the queue: what was kept for it is its own, and its reuse is split by tier."""
         self.aside.pop(sequence, None)
         state = self.states[sequence]
-        host_tokens = 0
+        host_tokens = disk_tokens = 0
         if state.restored:
-            state.stored = reused_tokens // block_size
+            blocks = state.stored = reused_tokens // block_size
             host_tokens = max(0, reused_tokens - state.found_blocks * block_size)
+            restored = state.keys[state.found_blocks : blocks]
+            disk_tokens = block_size * sum(key in state.promoted for key in restored)
             self.tail_blocks -= state.tail_blocks
             state.restored = state.tail_blocks = 0
         if len(sequence.admissions) == 1:
             sequence.host_reused_tokens = host_tokens
+            sequence.disk_reused_tokens = disk_tokens
+        if self.disk is not None:
+            state.promoted.clear()
+            self.disk.forget(state)
 
     def store(self, sequence: Sequence, computed_tokens: int, block_size: int) -> bool:
         """Offer the prompt blocks computed so far; return whether the request has more to offer.

@@ -33,6 +33,12 @@ class OffloadView(RankView):
         """Most blocks that are held for requests that do not run yet; they may share some."""
         return sum(state.restored for state in self._rank.host.aside.values())
 
+    def tier_problem(self) -> str | None:
+        """Tell what does not add up in host memory or on the disk."""
+        host = self._rank.host
+        disk_problem = None if host.disk is None else host.disk.tier.problem()
+        return host.tier.problem() or disk_problem
+
     def audit(self) -> BlockAudit:
         """Count the blocks as on any rank, and those that loads are to fill."""
         audit = super().audit()

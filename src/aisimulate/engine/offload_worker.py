@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.offload_lanes import NEVER_NS
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 class OffloadWorker(RankWorker):
     """A `RankWorker` that may be awake without anything to do before `wake_ns`.
 
-    Runs are only planned while no copy is on its way, so no copy ends during a run.
+    A run ends when a copy does, so that what follows from it is done at the same pass end as ever.
     """
 
     __slots__ = ()
@@ -25,6 +26,16 @@ class OffloadWorker(RankWorker):
     def wake_ns(self) -> int:
         """When to call `start` again although nothing arrived; far away if there is no reason to."""
         return self._rank.wake_ns
+
+    @property
+    def background_ns(self) -> int:
+        """The same while more requests may come."""
+        return min(self._rank.wake_ns, self._rank.background_ns)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether other workers may change what is found here."""
+        return self._rank.host.is_shared
 
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was anything to do."""
@@ -37,6 +48,8 @@ class OffloadWorker(RankWorker):
         if rank.host.idle:
             return False
         self._begin(passes, now_ns)
+        if rank.run_batch and rank.host.busy:
+            self.cut(rank.host.next_end_ns)
         return True
 
     def _begin(self, passes: int, now_ns: int) -> None:
@@ -62,8 +75,9 @@ class OffloadWorker(RankWorker):
                 self.cut(until_ns)
                 self.finish()
                 now_ns = self.end_ns
-            elif self.wake_ns < until_ns:
-                now_ns = self.wake_ns
             else:
-                break
+                wake_ns = self.background_ns if until_ns < NEVER_NS else self.wake_ns
+                if wake_ns >= until_ns:
+                    break
+                now_ns = max(now_ns, wake_ns)
         return now_ns

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aisimulate.engine.host_tier import BlockIdentities
 
 
 @dataclass(slots=True, frozen=True)
@@ -68,9 +72,33 @@ class SglangParams:
 
 @dataclass(slots=True, frozen=True)
 class OffloadParams:
-    """Host memory of one rank: its blocks, bytes of a block, decimal GB/s to it and back (0 = at once)."""
+    """Host memory of one rank: its blocks, bytes of a block, decimal GB/s to it and back (0 = at once).
+
+    Every copy waits `latency_ns` before its first byte moves; the lane is free for others meanwhile. Ranks
+    that share blocks have their `identities` in common.
+    """
 
     num_host_blocks: int
     block_bytes: int
     d2h_bandwidth_gbps: float = 32.0
     h2d_bandwidth_gbps: float = 32.0
+    latency_ns: int = 0
+    identities: BlockIdentities | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class DiskParams:
+    """A disk behind host memory: its blocks, bytes of a block, decimal GB/s to it and back (0 = no limit).
+
+    Those are limits of each worker; with `is_shared` there are others for all of them together. Every
+    transfer waits `latency_ns` before its first byte moves.
+    """
+
+    num_blocks: int
+    block_bytes: int
+    read_gbps: float = 10.0
+    write_gbps: float = 10.0
+    is_shared: bool = False
+    shared_read_gbps: float = 80.0
+    shared_write_gbps: float = 80.0
+    latency_ns: int = 100_000

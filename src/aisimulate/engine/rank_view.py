@@ -137,6 +137,10 @@ class RankView:
         """Most blocks that are held for requests that do not run yet."""
         return 0
 
+    def tier_problem(self) -> str | None:
+        """Tell what does not add up in the memory behind the GPU, if there is any."""
+        return None
+
     def audit(self) -> BlockAudit:
         """Count the blocks between two passes from what requests and cache hold, not by the counters."""
         rank = self._rank

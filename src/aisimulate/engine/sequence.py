@@ -36,6 +36,7 @@ class Sequence:
         "chunk_start",
         "computed",
         "decodes",
+        "disk_reused_tokens",
         "end_tokens",
         "first_token_ns",
         "forwards",
@@ -77,7 +78,10 @@ class Sequence:
     )
 
     # Set by whoever owns the sequence before it is read.
-    host_reused_tokens: int  # of its first admission, from host memory; only set on ranks that have some
+    # Of its first admission, from host memory, and of these what the disk had given to the host for it; only
+    # set on ranks that have such memory.
+    host_reused_tokens: int
+    disk_reused_tokens: int
     worker: int
     rank: int
     computed: int  # tokens whose KV exists; only kept up to date until it decodes

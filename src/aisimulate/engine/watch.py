@@ -126,6 +126,16 @@ class WatchedWorker:
         """When a worker that is neither busy nor done has to be started again."""
         return getattr(self._inner, "wake_ns", _NEVER_NS)
 
+    @property
+    def background_ns(self) -> int:
+        """The same while more requests may come."""
+        return getattr(self._inner, "background_ns", _NEVER_NS)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether other workers may change what is found here."""
+        return getattr(self._inner, "is_linked", False)
+
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run ahead, unwatched. Nobody who watches does that."""
         raise NotImplementedError("a watched worker keeps to the clock")

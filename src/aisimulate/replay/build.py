@@ -20,6 +20,7 @@ from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.settled import Settled
+from aisimulate.replay.tiers import Tiers
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
@@ -52,6 +53,7 @@ class BuiltReplay:
     provenance: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     settled: Settled | None = None
+    tiers: Tiers | None = None
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
@@ -84,6 +86,7 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
     workers = build_workers(rank, timer, role.dp_size, replicas)
+    tiers = Tiers(workers)
     if hub is not None:
         workers = watch_workers(workers, hub)
     driver = make_driver(workload, rank.block_size)
@@ -94,6 +97,7 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     return BuiltReplay(
         fleet=make_fleet(workers, driver, placement, limit_ns),
         settled=settled,
+        tiers=tiers,
         workers=workers,
         driver=driver,
         dp_size=role.dp_size,

@@ -12,6 +12,9 @@ from aisimulate.core.units import clock_ns
 from aisimulate.engine.decode_rank import DecodeRank
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
+from aisimulate.engine.offload_group import OffloadGroup
+from aisimulate.engine.offload_scheduler import OffloadPrefillScheduler
+from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
@@ -21,8 +24,9 @@ from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
-from aisimulate.replay.engines import rank_params, sglang_params
+from aisimulate.replay.engines import offload_params, rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.tiers import Tiers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
@@ -30,7 +34,7 @@ from aisimulate.workload.drivers import make_driver
 if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
-    from aisimulate.config.rank import RankConfig
+    from aisimulate.config.rank import HostOffload, RankConfig
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
@@ -91,6 +95,7 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
         timing_mode="additive",
         provenance={"prefill": prefill.provenance, "decode": decode.provenance},
         notes=[*execution.notes, *dict.fromkeys([*prefill.notes, *decode.notes]), *workload.notes],
+        tiers=Tiers(workers[0]),
         prefill_workers=len(prefill.workers),
         prefill_dp_size=prefill.role.dp_size,
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
@@ -122,9 +127,18 @@ def _pool(execution: Execution, stage: str) -> _Pool:
 
 
 def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
+    if rank.native_host_offload is not None:
+        return _offload_worker(rank, rank.native_host_offload, timer, dp_size)
     new_rank, params = _RANKS[rank.backend, stage], rank_params(rank)
     ranks = [new_rank(params, timer) for _ in range(dp_size)]
     return RankWorker(ranks[0]) if dp_size == 1 else GroupWorker([*ranks])
+
+
+def _offload_worker(rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int) -> PairWorker:
+    """Make a prefill worker each of whose ranks has host memory."""
+    params, offload = rank_params(rank), offload_params(rank, tier)
+    ranks = [OffloadPrefillScheduler(params, timer, offload) for _ in range(dp_size)]
+    return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
 
 
 def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:

@@ -53,7 +53,7 @@ CURRENT = Capabilities(
     speculation=True,
     prefill_intervals=True,
     decode_intervals=True,
-    tiers=frozenset({"native_host_offload"}),
+    tiers=frozenset({"g3_offload", "native_host_offload"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
 )
 """What this version simulates."""
@@ -70,7 +70,7 @@ def require_supported(
     _require("spec.topology.kind", "topology", spec.topology.kind, capabilities.topologies)
     _require_placement(spec, capabilities.placements)
     _require_scaling(spec, capabilities.scalings)
-    _require_lone_rank_for_host_memory(spec)
+    _require_topology_for_tiers(spec)
     for path, rank in _ranks(spec):
         _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
         _require_rank_features(path, rank, capabilities)
@@ -118,18 +118,26 @@ def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:
         raise InputError(f"{path}.config: {show(adapter.config)} has no effect without scaling")
 
 
-def _require_lone_rank_for_host_memory(spec: ReplaySpec) -> None:
+def _require_topology_for_tiers(spec: ReplaySpec) -> None:
+    """Refuse memory behind the GPU where its rules are not known."""
     for stage in spec.stages:
-        role = spec.engine.role(stage)
+        role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
         if role.rank.native_host_offload is None:
             continue
-        path = f"{spec.engine.rank_path(stage)}.native_host_offload"
-        if spec.topology.kind != "aggregated":
-            raise UnsupportedError(
-                f"{path}: a value is not supported yet with topology {spec.topology.kind!r}"
+        if role.rank.native_host_offload.scope != "dp_rank_local":
+            problem = (
+                '"cluster_shared" is not supported yet (supported: "dp_rank_local"; a disk can be shared)'
             )
-        if role.dp_size != 1:
-            raise UnsupportedError(f"{path}: a value is not supported yet with dp_size {role.dp_size}")
+            raise UnsupportedError(f"{path}.native_host_offload.scope: {problem}")
+        if stage == "decode":
+            problem = "a value is not supported yet on decode workers (supported there: null)"
+            raise UnsupportedError(f"{path}.native_host_offload: {problem}")
+        if stage == "prefill" and role.rank.g3_offload is not None:
+            problem = "a value is not supported in a disaggregated topology (supported there: null)"
+            raise UnsupportedError(f"{path}.g3_offload: {problem}")
+        if role.rank.g3_offload is not None and role.dp_size != 1:
+            problem = f"a value is not supported with dp_size {role.dp_size}: ranks of a group have no rule"
+            raise UnsupportedError(f"{path}.g3_offload: {problem} by which to share a disk (supported: 1)")
 
 
 def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:

@@ -129,7 +129,7 @@ class DisaggFleet(Fleet):
                     actions.append((self._arrived, Handoff(sequence)))
                 self._look_for_arrivals()
             self._start_passes(idle, now_ns)
-            if not actions and self._arrival_ns > now_ns:
+            if not actions and self._arrival_ns > now_ns and min(self._ends) > now_ns:
                 return
             # Passes that started in an earlier round of this instant run to a later boundary.
             self._boundary_ns = now_ns + 1
@@ -177,6 +177,8 @@ class DisaggFleet(Fleet):
                         self._finish(index, now_ns)
                 elif index < self._first_decode or not self._ends_without_work(index):
                     break
+        if self._may_sleep:
+            self._set_alarms(candidates, now_ns)
 
     def _ends_without_work(self, index: int) -> bool:
         """Try destinations at the end of a pass in which all of the queue had to wait."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.core.units import clock_ns
 from aisimulate.engine.cadence import CadenceGroup
+from aisimulate.engine.disk_tier import DiskTier
 from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.host_tier import BlockIdentities
+from aisimulate.engine.offload_group import OffloadCadenceGroup, OffloadGroup
 from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
-from aisimulate.engine.params import OffloadParams, RankParams, SglangParams
+from aisimulate.engine.params import DiskParams, OffloadParams, RankParams, SglangParams
 from aisimulate.engine.ranks import make_rank
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
-    from aisimulate.config.rank import HostOffload, RankConfig
+    from aisimulate.config.rank import DiskOffload, HostOffload, RankConfig
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
 
@@ -29,8 +33,7 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
         return _sglang_workers(rank, timer, dp_size, replicas)
     params = rank_params(rank)
     if rank.native_host_offload is not None:
-        offload = _offload_params(rank, rank.native_host_offload)
-        return [OffloadWorker(make_offload_rank(params, timer, offload)) for _ in range(replicas)]
+        return _offload_workers(rank, rank.native_host_offload, timer, dp_size, replicas)
     workers: list[Worker] = []
     has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
     for first in range(0, replicas * dp_size, dp_size):
@@ -42,6 +45,32 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
         else:
             workers.append(RankWorker(ranks[0]))
     return workers
+
+
+def _offload_workers(
+    rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int, replicas: int
+) -> list[Worker]:
+    """Make workers each of whose ranks has host memory of its own, and maybe a disk behind it."""
+    params, disk = rank_params(rank), None if rank.g3_offload is None else disk_params(rank, rank.g3_offload)
+    is_shared = disk is not None and disk.is_shared
+    offload = offload_params(rank, tier, BlockIdentities() if is_shared else None)
+    shared_disk = DiskTier(disk) if disk is not None and is_shared else None
+    return [
+        _offload_worker(
+            params, timer, offload, dp_size, shared_disk or (None if disk is None else DiskTier(disk))
+        )
+        for _ in range(replicas)
+    ]
+
+
+def _offload_worker(
+    params: RankParams, timer: PassTimer, offload: OffloadParams, dp_size: int, disk: DiskTier | None
+) -> Worker:
+    has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
+    ranks = [make_offload_rank(params, timer, offload, disk, has_cadence) for _ in range(dp_size)]
+    if has_cadence:
+        return OffloadCadenceGroup([*ranks], params.prefill_schedule_interval)
+    return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
 
 
 def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
@@ -71,13 +100,33 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
-def _offload_params(rank: RankConfig, tier: HostOffload) -> OffloadParams:
+def offload_params(
+    rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None = None
+) -> OffloadParams:
+    """Take from the configuration what host memory needs; ranks that share blocks name them alike."""
     assert rank.kv_cache_bytes_per_token is not None
     return OffloadParams(
         num_host_blocks=tier.num_host_blocks,
         block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
         d2h_bandwidth_gbps=tier.d2h_bandwidth_gbps,
         h2d_bandwidth_gbps=tier.h2d_bandwidth_gbps,
+        latency_ns=clock_ns(tier.latency_to_first_byte_ms),
+        identities=identities,
+    )
+
+
+def disk_params(rank: RankConfig, disk: DiskOffload) -> DiskParams:
+    """Take from the configuration what a disk needs."""
+    assert rank.kv_cache_bytes_per_token is not None
+    return DiskParams(
+        num_blocks=disk.num_g3_blocks,
+        block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
+        read_gbps=disk.read_bandwidth_gbps,
+        write_gbps=disk.write_bandwidth_gbps,
+        is_shared=disk.scope == "cluster_shared",
+        shared_read_gbps=disk.shared_read_bandwidth_gbps,
+        shared_write_gbps=disk.shared_write_bandwidth_gbps,
+        latency_ns=clock_ns(disk.latency_to_first_byte_ms),
     )
 
 

@@ -27,9 +27,15 @@ class Placement(Protocol):
 
 @runtime_checkable
 class Sleeper(Protocol):
-    """A worker that, though it is not busy, has to be started again at `wake_ns`."""
+    """A worker that, though it is not busy, has to be started again at `wake_ns`.
+
+    It has to be started at `background_ns` while more requests may come. What a *linked* one does may change
+    what others find.
+    """
 
     wake_ns: int
+    background_ns: int
+    is_linked: bool
 
 
 class Fleet:
@@ -58,11 +64,12 @@ class Fleet:
         self._ends = [NEVER] * len(workers)  # end (or lower bound of it) of what is in flight
         self._sleepers = [worker if isinstance(worker, Sleeper) else None for worker in workers]
         self._may_sleep = any(self._sleepers)
+        self._linked = any(sleeper is not None and sleeper.is_linked for sleeper in self._sleepers)
         self.end_ns = 0
 
     def run(self) -> None:
         """Run to the end of the traffic, or to the limit. Raises ReplayError when the clock ends first."""
-        if self._limit_ns is None and self._driver.is_independent:
+        if self._limit_ns is None and self._driver.is_independent and not self._linked:
             self._run_lanes()
         elif self._run_clock():
             return
@@ -172,7 +179,9 @@ class Fleet:
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
         """Start passes on idle workers in worker order; passes of no length end and go on at once."""
-        if len(candidates) > 1:
+        if self._linked:  # what others did may let any of them go on
+            candidates = [index for index, worker in enumerate(self._workers) if not worker.busy]
+        elif len(candidates) > 1:
             candidates.sort()
         for index in candidates:
             worker = self._workers[index]
@@ -183,14 +192,17 @@ class Fleet:
                 if worker.end_ns == now_ns:
                     self._finish(index, now_ns)
         if self._may_sleep:
-            self._set_alarms(candidates)
+            self._set_alarms(candidates, now_ns)
 
-    def _set_alarms(self, candidates: list[int]) -> None:
+    def _set_alarms(self, candidates: list[int], now_ns: int) -> None:
         """Come back to workers that are neither busy nor done."""
-        for index in candidates:
+        more = self._arrival_ns < NEVER or any(worker.busy for worker in self._workers)
+        more = more or any(sleeper is not None and sleeper.wake_ns < NEVER for sleeper in self._sleepers)
+        for index in range(len(self._workers)) if self._linked else candidates:
             sleeper = self._sleepers[index]
             if sleeper is not None and not self._workers[index].busy:
-                self._ends[index] = min(sleeper.wake_ns, NEVER)
+                wake_ns = sleeper.background_ns if more else sleeper.wake_ns
+                self._ends[index] = min(max(wake_ns, now_ns), NEVER)
 
     def _stop_at(self, limit_ns: int) -> None:
         """Find the last pass boundary before the limit; passes in flight contribute nothing else."""

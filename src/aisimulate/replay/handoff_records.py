@@ -14,6 +14,7 @@ from aisimulate.replay.records import (
     instant_ms,
     outcome_of,
     placement,
+    reuse_by_tier,
     reused_tokens,
     times_of,
 )
@@ -48,6 +49,7 @@ def _record(handoff: Handoff, prefill_dp: int, decode_dp: int) -> Record:
         "requested_output_length": request.output_tokens,
         "output_length": request.emitted_tokens,
         "reused_input_tokens": reused_tokens(source),
+        **reuse_by_tier(source),
         "prefill_worker_idx": routed.get("prefill"),
         # A destination that was refused has a placement, but no worker.
         "decode_worker_idx": None if request.status == FAILED else routed.get("decode"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
@@ -36,7 +36,7 @@ class ReplayOutcome:
     `settled`: completed requests that are in `sequences` no more.
     In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
-    `plays`: what became of the plays of an agentic trace.
+    `tiers`: what memory behind the GPUs did. `plays`: what became of the plays of an agentic trace.
     """
 
     sequences: list[Sequence]
@@ -54,6 +54,7 @@ class ReplayOutcome:
     notes: list[str] = field(default_factory=list)
     plays: PlaysOutcome | None = None
     settled: Settled | None = None
+    tiers: dict[str, Any] = field(default_factory=dict)
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0

@@ -69,7 +69,7 @@ def reused_tokens(sequence: Sequence) -> int:
     return max((reused for _, reused in sequence.admissions), default=0)
 
 
-def _reuse_by_tier(sequence: Sequence) -> Record:
+def reuse_by_tier(sequence: Sequence) -> Record:
     """Where the first admission found its prefix, on a rank that has more than its GPU to look in."""
     host_tokens = getattr(sequence, "host_reused_tokens", None)
     if host_tokens is None:
@@ -77,6 +77,7 @@ def _reuse_by_tier(sequence: Sequence) -> Record:
     return {
         "first_admission_g1_reused_input_tokens": sequence.admissions[0][1] - host_tokens,
         "first_admission_host_reused_input_tokens": host_tokens,
+        "first_admission_disk_reused_input_tokens": sequence.disk_reused_tokens,
     }
 
 
@@ -102,7 +103,7 @@ def _record(sequence: Sequence, dp_size: int) -> Record:
         "requested_output_length": sequence.output_tokens,
         "output_length": sequence.emitted_tokens,
         "reused_input_tokens": reused_tokens(sequence),
-        **_reuse_by_tier(sequence),
+        **reuse_by_tier(sequence),
         "prefill_worker_idx": None,
         "decode_worker_idx": scheduler,
         **_NO_HANDOFF,

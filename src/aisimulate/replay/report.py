@@ -55,6 +55,7 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     if outcome.sla.is_set:
         report.update(_goodput(counted, latencies, outcome.sla, duration_s))
     report.update(_prefix_reuse(counted))
+    report.update(outcome.tiers)
     report.update(_latency_statistics(outcome, latencies))
     if outcome.plays is not None:
         report.update(report_plays(outcome.plays))

@@ -25,7 +25,9 @@ def launch_lines(config: Mapping[str, Any]) -> list[str]:
 
 def _replicas(config: Mapping[str, Any], role: str) -> str:
     count = shape_field(config, role, "replicas")
-    return f"# {role}: {count} replica{'' if count == 1 else 's'} of\n"
+    disk = ", each with the disk behind its host memory that no flag of the server gives it"
+    tiers = disk if config.get("num_g3_blocks") else ""
+    return f"# {role}: {count} replica{'' if count == 1 else 's'}{tiers} of\n"
 
 
 def _vllm(config: Mapping[str, Any], role: str) -> list[str]:
@@ -41,15 +43,31 @@ def _vllm(config: Mapping[str, Any], role: str) -> list[str]:
     arguments.append("--enable-prefix-caching" if caching else "--no-enable-prefix-caching")
     if config.get("context_length") is not None:
         arguments.append(f"--max-model-len {config['context_length']}")
-    if config.get("num_g2_blocks"):
-        arguments.append(f"--kv-offloading-backend native --kv-offloading-size {_host_gib(config, role):g}")
-    if role in _KV_ROLES:
-        connector = {"kv_connector": "NixlConnector", "kv_role": _KV_ROLES[role]}
-        arguments.append(f"--kv-transfer-config '{json.dumps(connector)}'")
+    arguments += _kv_connectors(config, role)
     if config.get("aic_nextn"):
         drafts = {"method": "mtp", "num_speculative_tokens": config["aic_nextn"]}
         arguments.append(f"--speculative-config '{json.dumps(drafts)}'")
     return arguments
+
+
+def _kv_connectors(config: Mapping[str, Any], role: str) -> list[str]:
+    """Say where the KV cache goes: to decode workers, and to host memory where prompts are computed."""
+    offloads = bool(config.get("num_g2_blocks")) and role != "decode"
+    if role not in _KV_ROLES:
+        if not offloads:
+            return []
+        return [f"--kv-offloading-backend native --kv-offloading-size {_host_gib(config, role):g}"]
+    connector: dict[str, Any] = {"kv_connector": "NixlConnector", "kv_role": _KV_ROLES[role]}
+    if offloads:
+        host = {
+            "kv_connector": "OffloadingConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": {"cpu_bytes_to_use": round(_host_gib(config, role) * 2**30)},
+        }
+        several = {"connectors": [connector, host]}
+        connector = {"kv_connector": "MultiConnector", "kv_role": _KV_ROLES[role]}
+        connector["kv_connector_extra_config"] = several
+    return [f"--kv-transfer-config '{json.dumps(connector)}'"]
 
 
 def _host_gib(config: Mapping[str, Any], role: str) -> float:

@@ -87,6 +87,13 @@ class SearchSpace(SpicaModel):
     bandwidth_g1_to_g2_gbps: PositiveNumber | None = None
     bandwidth_g2_to_g1_gbps: PositiveNumber | None = None
     offload_batch_size: PositiveInt | None = None
+    num_g3_blocks: NaturalInt = 0
+    g3_scope: Literal["worker_local", "cluster_shared"] = "worker_local"
+    bandwidth_g2_to_g3_gbps: PositiveNumber | None = None
+    bandwidth_g3_to_g2_gbps: PositiveNumber | None = None
+    shared_bandwidth_g2_to_g3_gbps: PositiveNumber | None = None
+    shared_bandwidth_g3_to_g2_gbps: PositiveNumber | None = None
+    g3_latency_ms: NaturalNumber | None = None
 
     active_decode_blocks_threshold: NaturalNumber | None = None
     active_prefill_tokens_threshold: NaturalInt | None = None
@@ -162,8 +169,12 @@ class SearchSpace(SpicaModel):
     def _check_offload(self) -> None:
         if self.num_g2_blocks > 0 and self.kv_bytes_per_token is None:
             raise ValueError(f"kv_bytes_per_token is required when num_g2_blocks is {self.num_g2_blocks}")
-        if self.num_g2_blocks > 0 and not self.agg_enable_prefix_caching:
-            raise ValueError(f"num_g2_blocks {self.num_g2_blocks} needs agg_enable_prefix_caching")
+        for mode, role in (("agg", "agg"), ("disagg", "prefill")):
+            caching = getattr(self, f"{role}_enable_prefix_caching")
+            if self.num_g2_blocks > 0 and mode in self.deployment_mode and not caching:
+                raise ValueError(f"num_g2_blocks {self.num_g2_blocks} needs {role}_enable_prefix_caching")
+        if self.num_g3_blocks > 0 and self.num_g2_blocks == 0:
+            raise ValueError(f"num_g3_blocks {self.num_g3_blocks} needs num_g2_blocks")
         if self.num_g2_blocks > 0 and self.aic_nextn:
             raise ValueError(f"num_g2_blocks {self.num_g2_blocks} may not be combined with aic_nextn")
 

@@ -20,6 +20,15 @@ _OFFLOAD_FIELDS = (
     "bandwidth_g2_to_g1_gbps",
     "offload_batch_size",
 )
+_DISK_FIELDS = (
+    "num_g3_blocks",
+    "g3_scope",
+    "bandwidth_g2_to_g3_gbps",
+    "bandwidth_g3_to_g2_gbps",
+    "shared_bandwidth_g2_to_g3_gbps",
+    "shared_bandwidth_g3_to_g2_gbps",
+    "g3_latency_ms",
+)
 _ENGINE_FIELDS = (
     "max_num_batched_tokens",
     "max_num_seqs",
@@ -157,6 +166,8 @@ def _engine_args(sample: Mapping[str, Any], role: str, backend_version: str) -> 
     # Decode workers receive finished prefixes, so only the roles that prefill have a host tier.
     if role != "decode" and (sample.get("num_g2_blocks") or 0) > 0:
         args |= _given(sample, _OFFLOAD_FIELDS)
+        if (sample.get("num_g3_blocks") or 0) > 0:
+            args |= _given(sample, _DISK_FIELDS)
     return args
 
 

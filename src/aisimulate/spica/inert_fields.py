@@ -22,6 +22,8 @@ _ROUTER_FIELDS = (
     "active_prefill_tokens_threshold_frac",
     "no_admission_control",
 )
+_DISK_FIELDS = ("bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps", "g3_latency_ms")
+_SHARED_DISK_FIELDS = ("shared_bandwidth_g2_to_g3_gbps", "shared_bandwidth_g3_to_g2_gbps")
 _OFFLOAD_FIELDS = (
     "kv_bytes_per_token",
     "bandwidth_g1_to_g2_gbps",
@@ -83,6 +85,12 @@ def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
             HOST_TIER_WEIGHTS,
         ),
         (space.num_g2_blocks == 0, "with num_g2_blocks 0", _OFFLOAD_FIELDS),
+        (space.num_g3_blocks == 0, "with num_g3_blocks 0", ("g3_scope", *_DISK_FIELDS, *_SHARED_DISK_FIELDS)),
+        (
+            space.num_g3_blocks > 0 and space.g3_scope == "worker_local",
+            "with g3_scope worker_local",
+            _SHARED_DISK_FIELDS,
+        ),
         (
             space.num_g2_blocks > 0,
             "on host memory, where a pass stores all its blocks at once",

@@ -57,10 +57,10 @@ def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = C
     Raises UnsupportedError, one line, when a knob has no choice left or a pinned feature is not simulated.
     """
     _refuse_pinned(config, capabilities)
-    offloads = config.search_space.num_g2_blocks > 0
+    offloads, has_disk = config.search_space.num_g2_blocks > 0, config.search_space.num_g3_blocks > 0
     rules: dict[str, Callable[[Any], bool]] = {
         "deployment_mode": lambda mode: (
-            _TOPOLOGIES[mode] in capabilities.topologies and not (offloads and mode == "disagg")
+            _TOPOLOGIES[mode] in capabilities.topologies and not (has_disk and mode == "disagg")
         ),
         "backend": lambda backend: backend in capabilities.backends and not (offloads and backend != "vllm"),
         "router_mode": lambda mode: mode in capabilities.placements,

@@ -52,6 +52,16 @@ _HOST_TIER_KEYS = {
     "bandwidth_g2_to_g1_gbps": "h2d_bandwidth_gbps",
 }
 
+_DISK_KEYS = {
+    "num_g3_blocks": "num_g3_blocks",
+    "g3_scope": "scope",
+    "bandwidth_g2_to_g3_gbps": "write_bandwidth_gbps",
+    "bandwidth_g3_to_g2_gbps": "read_bandwidth_gbps",
+    "shared_bandwidth_g2_to_g3_gbps": "shared_write_bandwidth_gbps",
+    "shared_bandwidth_g3_to_g2_gbps": "shared_read_bandwidth_gbps",
+    "g3_latency_ms": "latency_to_first_byte_ms",
+}
+
 _PLACED_ELSEWHERE = frozenset(
     {
         "worker_type",
@@ -60,6 +70,7 @@ _PLACED_ELSEWHERE = frozenset(
         "kv_bytes_per_token",
         "offload_batch_size",
         *_HOST_TIER_KEYS,
+        *_DISK_KEYS,
     }
 )
 
@@ -152,6 +163,8 @@ def _role(args: Mapping[str, Any], plan: DeploymentPlan) -> Payload:
         rank["native_host_offload"] = {
             name: args[key] for key, name in _HOST_TIER_KEYS.items() if key in args
         }
+    if "num_g3_blocks" in args:
+        rank["g3_offload"] = {name: args[key] for key, name in _DISK_KEYS.items() if key in args}
     timing = {name: args[key] for key, name in _TIMING_KEYS.items() if key in args}
     timing[_MEMORY_FRACTION_NAMES[args["aic_backend"]]] = args["gpu_memory_utilization"]
     rank["timing_model"] = {"type": "external", "provider": "aic", "config": timing}

@@ -38,6 +38,15 @@ _PINNED = (
     "bandwidth_g2_to_g1_gbps",
     "offload_batch_size",
 )
+_DISK_PINNED = (
+    "num_g3_blocks",
+    "g3_scope",
+    "bandwidth_g2_to_g3_gbps",
+    "bandwidth_g3_to_g2_gbps",
+    "shared_bandwidth_g2_to_g3_gbps",
+    "shared_bandwidth_g3_to_g2_gbps",
+    "g3_latency_ms",
+)
 _ROLE_KNOBS = ("max_num_batched_tokens", "max_num_seqs")
 _ROLE_PINNED = ("block_size", "gpu_memory_utilization", "enable_prefix_caching")
 _CONFIG_CLASSES = {"agg": ReplicaParallelConfig, "disagg": DisaggParallelConfig}
@@ -64,6 +73,8 @@ def unroll_sample(
     mode = selection["deployment_mode"]
     sample = {"deployment_mode": mode, "backend": selection["backend"]}
     sample |= {name: getattr(search_space, name) for name in _PINNED}
+    if search_space.num_g3_blocks > 0:
+        sample |= {name: getattr(search_space, name) for name in _DISK_PINNED}
     if search_space.allow_model_download:
         sample["allow_model_download"] = True
     if mode == "agg" and search_space.timing_mode != "additive" and selection["backend"] != "sglang":

@@ -22,6 +22,7 @@ class Invariant(Enum):
     GAPS = "I10", "the gaps between tokens add up to the time from first to last token"
     TOTALS = "I11", "the totals of the report are the sums over its requests"
     STATISTICS = "I12", "statistics are finite, not negative, and in order"
+    TIERS = "I13", "a block of host memory or disk is coming, pinned or idle, and they fit into its capacity"
 
     def __init__(self, number: str, meaning: str) -> None:
         self.number = number

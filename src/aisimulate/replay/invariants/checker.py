@@ -11,6 +11,7 @@ from aisimulate.replay.invariants.passes import (
     check_block_counters,
     check_limits,
     check_overlap,
+    check_tiers,
 )
 from aisimulate.replay.invariants.report import check_statistics, check_totals
 from aisimulate.replay.invariants.requests import (
@@ -78,6 +79,7 @@ class InvariantChecker(Observer):
             check_block_counters(worker, number, now_ns)
             if is_audit:
                 steps += check_block_audit(worker, number, now_ns)
+                check_tiers(worker, number, now_ns)
         self._audits_in[index] += steps // _STEPS_PER_PASS - 1
 
     def finish(self, end_ns: int) -> None:

@@ -60,6 +60,13 @@ def check_block_counters(worker: WatchedWorker, number: int, now_ns: int) -> Non
         raise Invariant.RELEASED.broken(place(worker, number, now_ns), f"{held} blocks are still held")
 
 
+def check_tiers(worker: WatchedWorker, number: int, now_ns: int) -> None:
+    """I13: host memory and disk add up."""
+    problem = worker.ranks[number].tier_problem()
+    if problem:
+        raise Invariant.TIERS.broken(place(worker, number, now_ns), problem)
+
+
 def check_block_audit(worker: WatchedWorker, number: int, now_ns: int) -> int:
     """I3: count what is held and cached block by block; return how much there was to count."""
     rank = worker.ranks[number]

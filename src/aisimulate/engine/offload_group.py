@@ -1,0 +1,105 @@
+"""A worker of several ranks with host memory each: the group may have to sleep until a copy ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from aisimulate.engine.cadence import CadenceGroup
+from aisimulate.engine.group import GroupWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.offload_scheduler import Offloading
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+class OffloadGroup(GroupWorker):
+    """A `GroupWorker` that may be awake without anything to do before `wake_ns`.
+
+    While a copy is on its way on any rank, passes are planned one by one.
+    """
+
+    __slots__ = ()
+
+    @property
+    def _offloading(self) -> list[Offloading]:
+        return cast("list[Offloading]", self.ranks)
+
+    @property
+    def wake_ns(self) -> int:
+        """When to call `start` again although nothing arrived; far away if there is no reason to."""
+        return min(rank.wake_ns for rank in self._offloading)
+
+    @property
+    def background_ns(self) -> int:
+        """The same while more requests may come."""
+        return self.wake_ns
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether other workers may change what is found here."""
+        return False
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
+        for rank in self._offloading:
+            rank.host.end_copies(now_ns)
+        if not self.has_work:
+            return False
+        super().start(now_ns)
+        self.busy = not all(rank.host.idle for rank in cast("list[Offloading]", self._active))
+        if not self.busy:
+            self._skip()
+        return self.busy
+
+    def _skip(self) -> None:
+        """Take note of a pass in which nothing was done."""
+
+    def _limit(self, passes: int) -> int:
+        """Cut a run where a copy may end, or something else than its own members ends it."""
+        if any(rank.host.busy for rank in self._offloading):
+            return 1
+        return super()._limit(passes)
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        return super().finish() if self.busy else []
+
+    def advance(self, now_ns: int, until_ns: int) -> int:
+        """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
+        while now_ns < until_ns:
+            if self.start(now_ns):
+                self.cut(until_ns)
+                self.finish()
+                now_ns = self.end_ns
+            elif self.wake_ns < until_ns:
+                now_ns = self.wake_ns
+            else:
+                break
+        return now_ns
+
+
+class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
+    """The same where prefills are scheduled in intervals; the count goes on while anything is copied."""
+
+    __slots__ = ()
+
+    def submit(self, sequence: Sequence) -> None:
+        """Queue a sequence; one that arrives when all others and all copies have ended begins anew."""
+        if self._drained and any(
+            rank.host.lanes.last_end_ns > sequence.arrival_ns for rank in self._offloading
+        ):
+            self._drained = False
+        super().submit(sequence)
+
+    def _defers(self, rank: RankScheduler) -> bool:
+        """Whether a rank has prefills that wait for a pass which schedules them."""
+        return super()._defers(rank) or bool(cast("Offloading", rank).host.aside)
+
+    def _skip(self) -> None:
+        """Count it with the others."""
+        self._step += 1
+
+    def _is_drained(self) -> bool:
+        """Whether all requests have left, also those that wait for a copy."""
+        return not (self.has_work or any(rank.host.aside for rank in self._offloading))

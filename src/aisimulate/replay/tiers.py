@@ -1,0 +1,67 @@
+"""What a report says of the memory behind the GPUs: where prompts were found, and the traffic of disks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.units import to_ms
+from aisimulate.engine.offload_scheduler import Offloading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.engine.disk_tier import DiskTier, Traffic
+    from aisimulate.engine.protocols import Worker
+
+Report = dict[str, Any]
+
+
+class Tiers:
+    """The host memories of all ranks, and the disks behind them."""
+
+    def __init__(self, workers: Iterable[Worker]) -> None:
+        ranks = [rank for worker in workers for rank in getattr(worker, "ranks", [])]
+        self._hosts = [rank.host for rank in ranks if isinstance(rank, Offloading)]
+        self._disks = list(dict.fromkeys(host.disk.tier for host in self._hosts if host.disk is not None))
+
+    def report(self) -> Report:
+        """Sum up the reuse of first admissions of completed requests by tier, and what disks did."""
+        if not self._hosts:
+            return {}
+        columns = zip(*(host.reused_tokens for host in self._hosts), strict=True)
+        report: Report = {
+            "first_admission_reused_tokens_by_tier": dict(
+                zip(("device", "host", "disk"), map(sum, columns), strict=True)
+            )
+        }
+        if self._disks:
+            report["g3_offload"] = _disk_report(self._disks)
+        return report
+
+
+def _disk_report(disks: list[DiskTier]) -> Report:
+    stats = [disk.stats for disk in disks]
+    block_bytes = disks[0].block_bytes
+    report: Report = {
+        "lookup_probes": sum(one.probes for one in stats),
+        "lookup_hits": sum(one.hits for one in stats),
+        "lookup_pending": sum(one.pending for one in stats),
+        "read": _traffic_report([one.reads for one in stats], block_bytes),
+        "write": _traffic_report([one.writes for one in stats], block_bytes),
+        "evictions": sum(one.evictions for one in stats),
+        "cross_worker_read_blocks": sum(one.cross_worker_blocks for one in stats),
+        "resident_blocks": sum(disk.resident_blocks for disk in disks),
+        "pending_blocks": sum(disk.pending_blocks for disk in disks),
+    }
+    if bypassed := sum(one.bypassed for one in stats):
+        report["bypassed_restores"] = bypassed
+    return report
+
+
+def _traffic_report(traffic: list[Traffic], block_bytes: int) -> Report:
+    return {
+        "submitted_jobs": sum(one.submitted for one in traffic),
+        "completed_jobs": sum(one.completed for one in traffic),
+        "completed_bytes": block_bytes * sum(one.completed_blocks for one in traffic),
+        "transfer_ms": to_ms(sum(one.transfer_ns for one in traffic)),
+    }
