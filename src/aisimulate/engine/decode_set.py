@@ -60,6 +60,31 @@ class DecodeSet:
         self.context_tokens += sequence.tokens
         self._file(sequence)
 
+    def add_all(self, sequences: list[Sequence]) -> None:
+        """`add` for each of several: nearly all of a replay's requests pass through here."""
+        passes, size, context = self.passes, self._block_size, self.context_tokens
+        members, residues, buckets = self.members, self._residues, self._buckets
+        for sequence in sequences:
+            tokens = sequence.tokens
+            base = sequence.base = tokens - passes
+            sequence.joined = passes
+            members[sequence] = None
+            context += tokens
+            residues[-base % size] += 1
+            finish = sequence.end_tokens - base
+            if (bucket := buckets.get(finish)) is None:
+                buckets[finish] = {sequence: None}
+                heappush(self._finishes, finish)
+                if finish < self.next_due:
+                    self.next_due = finish
+            else:
+                bucket[sequence] = None
+        self.count += len(sequences)
+        self.context_tokens = context
+        if self._openers is not None:
+            for sequence in sequences:
+                self._openers[-sequence.base % size][sequence] = None
+
     def remove(self, sequence: Sequence) -> None:
         """Take out a member that is preempted; its `tokens` becomes its length."""
         self._unfile(sequence)
@@ -123,15 +148,16 @@ class DecodeSet:
         self.next_due = finishes[0] if finishes else _NEVER
         if self.reordered:
             finished.sort(key=running_order)
-        members, residues, openers = self.members, self._residues, self._openers
+        if (openers := self._openers) is not None:
+            for sequence in finished:
+                del openers[-sequence.base % self._block_size][sequence]
+        members, residues, size, context = self.members, self._residues, self._block_size, 0
         for sequence in finished:
-            residue = -sequence.base % self._block_size
-            residues[residue] -= 1
-            if openers is not None:
-                del openers[residue][sequence]
+            residues[-sequence.base % size] -= 1
             del members[sequence]
             end = sequence.tokens = sequence.end_tokens
-            self.context_tokens -= end
+            context += end
+        self.context_tokens -= context
         self.count -= len(finished)
         return finished
 
