@@ -53,12 +53,7 @@ class DecodeSet:
 
     def add(self, sequence: Sequence) -> None:
         """Append a sequence that just emitted a token (its `tokens` counts it) to the running order."""
-        sequence.joined = self.passes
-        sequence.base = sequence.tokens - self.passes
-        self.members[sequence] = None
-        self.count += 1
-        self.context_tokens += sequence.tokens
-        self._file(sequence)
+        self.add_all([sequence])
 
     def add_all(self, sequences: list[Sequence]) -> None:
         """`add` for each of several: nearly all of a replay's requests pass through here."""

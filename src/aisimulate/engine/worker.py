@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.gap_log import Absences
-from aisimulate.engine.middle_chunks import compute_middle_chunks
+from aisimulate.engine.lone_prefill import prefill_alone
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.scheduler import RankScheduler
 
@@ -25,19 +25,18 @@ class RankWorker(RunWorker[RankScheduler]):
         Nothing arrives meanwhile, so each ends before the next is planned and none is ever in flight.
         """
         rank, log = self._rank, self.gap_log
-        decoders, waiting, budget = rank.decoders, rank.waiting, rank.pass_tokens
+        decoders, waiting = rank.decoders, rank.waiting
         while now_ns < until_ns and (decoders.count or waiting or rank.partial):
-            if partial := rank.partial:
-                if partial.input_tokens - partial.computed > budget:
-                    passes = decoders.passes
-                    now_ns = compute_middle_chunks(rank, partial, log, now_ns, until_ns)
-                    self.plans += decoders.passes - passes
-            elif not (waiting or rank.unusual):
-                passes = decoders.passes
+            passes = decoders.passes
+            if rank.unusual or rank.overtaken:
+                pass
+            elif waiting or rank.partial:
+                now_ns = prefill_alone(rank, log, now_ns, until_ns)
+                self.plans += decoders.passes - passes
+            else:
                 now_ns = self._decode_on(now_ns, until_ns)
-                if decoders.passes > passes:
-                    continue
-            now_ns = self._run_plan(now_ns, until_ns)
+            if decoders.passes == passes:
+                now_ns = self._run_plan(now_ns, until_ns)
         return now_ns
 
     def _decode_on(self, now_ns: int, until_ns: int) -> int:
