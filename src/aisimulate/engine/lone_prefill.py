@@ -57,9 +57,16 @@ def prefill_alone(rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int) 
 def _let_in(rank: RankScheduler, sequence: Sequence, budget: int, now_ns: int) -> int:
     """Admit the head if nothing is peculiar about it; return where its first chunk ends, else 0."""
     pool, size, tokens = rank.pool, rank.block_size, sequence.tokens
-    if sequence.admissions or sequence.reason is not None or sequence.planned or tokens == sequence.end_tokens:
+    if (
+        sequence.admissions
+        or sequence.reason is not None
+        or sequence.planned
+        or tokens == sequence.end_tokens
+    ):
         return 0
-    if rank.decoders.count >= rank.params.max_num_seqs or rank.try_admit is not try_admit:
+    if tokens == sequence.end_tokens or rank.decoders.count >= rank.params.max_num_seqs:
+        return 0
+    if rank.try_admit is not try_admit:
         return 0
     keys = sequence.keys
     match = pool.miss if keys is None else pool.match(keys, tokens // size)

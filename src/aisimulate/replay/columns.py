@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -44,22 +45,19 @@ class Columns:
         """Collect the counted ones among `sequences`; admissions of a handoff are those of both workers."""
         if disaggregated:
             return cls._of_rows([_handoff_row(s) for s in sequences if s.status == COMPLETED])
-        rows: list[tuple[int, ...]] = [
-            (
-                s.input_tokens,
-                s.tokens - s.input_tokens,
-                s.arrival_ns,
-                s.first_token_ns or 0,
-                s.second_token_ns or 0,
-                s.last_token_ns or 0,
-                s.terminal_ns or 0,
-                s.admissions[0][1],
-                s.admissions[0][1] if len(s.admissions) == 1 else reused_tokens(s),
-            )
-            for s in sequences
-            if s.status == COMPLETED and s.admissions
-        ]
-        return cls._of_rows(rows)
+        return cls.of_counted([s for s in sequences if s.status == COMPLETED and s.admissions])
+
+    @classmethod
+    def of_counted(cls, sequences: list[Sequence]) -> Columns:
+        """Collect the numbers of requests all of which count."""
+        columns = {name: _column(sequences, field) for name, field in _FIELDS.items()}
+        columns["output_tokens"] -= columns["input_tokens"]
+        first = np.fromiter((s.admissions[0][1] for s in sequences), np.int64, len(sequences))
+        best = first.copy()
+        for index, sequence in enumerate(sequences):
+            if len(sequence.admissions) > 1:
+                best[index] = reused_tokens(sequence)
+        return cls(**columns, first_reuse=first, best_reuse=best)
 
     @classmethod
     def _of_rows(cls, rows: list[tuple[int, ...]]) -> Columns:
@@ -74,6 +72,27 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.input_tokens)
+
+
+# Where a request keeps what is in a column; its tokens are the prompt and the output.
+_FIELDS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "tokens",
+    "arrival_ns": "arrival_ns",
+    "first_ns": "first_token_ns",
+    "second_ns": "second_token_ns",
+    "last_ns": "last_token_ns",
+    "terminal_ns": "terminal_ns",
+}
+
+
+def _column(sequences: list[Sequence], field: str) -> Ints:
+    """One number of each request, 0 where it has none."""
+    values = list(map(attrgetter(field), sequences))
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except TypeError:
+        return np.array([value or 0 for value in values], np.int64)
 
 
 def _handoff_row(s: Sequence) -> tuple[int, ...]:
