@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -50,14 +49,23 @@ class Columns:
     @classmethod
     def of_counted(cls, sequences: list[Sequence]) -> Columns:
         """Collect the numbers of requests all of which count."""
-        columns = {name: _column(sequences, field) for name, field in _FIELDS.items()}
-        columns["output_tokens"] -= columns["input_tokens"]
-        first = np.fromiter((s.admissions[0][1] for s in sequences), np.int64, len(sequences))
-        best = first.copy()
-        for index, sequence in enumerate(sequences):
-            if len(sequence.admissions) > 1:
-                best[index] = reused_tokens(sequence)
-        return cls(**columns, first_reuse=first, best_reuse=best)
+        inputs = _column([s.input_tokens for s in sequences])
+        first_reuse = _column([s.admissions[0][1] for s in sequences])
+        best_reuse = first_reuse.copy()
+        for index, count in enumerate([len(s.admissions) for s in sequences]):
+            if count > 1:
+                best_reuse[index] = reused_tokens(sequences[index])
+        return cls(
+            inputs,
+            _column([s.tokens for s in sequences]) - inputs,
+            _column([s.arrival_ns for s in sequences]),
+            _column([s.first_token_ns for s in sequences]),
+            _column([s.second_token_ns for s in sequences]),
+            _column([s.last_token_ns for s in sequences]),
+            _column([s.terminal_ns for s in sequences]),
+            first_reuse,
+            best_reuse,
+        )
 
     @classmethod
     def _of_rows(cls, rows: list[tuple[int, ...]]) -> Columns:
@@ -74,21 +82,8 @@ class Columns:
         return len(self.input_tokens)
 
 
-# Where a request keeps what is in a column; its tokens are the prompt and the output.
-_FIELDS = {
-    "input_tokens": "input_tokens",
-    "output_tokens": "tokens",
-    "arrival_ns": "arrival_ns",
-    "first_ns": "first_token_ns",
-    "second_ns": "second_token_ns",
-    "last_ns": "last_token_ns",
-    "terminal_ns": "terminal_ns",
-}
-
-
-def _column(sequences: list[Sequence], field: str) -> Ints:
-    """One number of each request, 0 where it has none."""
-    values = list(map(attrgetter(field), sequences))
+def _column(values: list[int] | list[int | None]) -> Ints:
+    """Pack one number of each request, 0 where it has none."""
     try:
         return np.fromiter(values, np.int64, len(values))
     except TypeError:
