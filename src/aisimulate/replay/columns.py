@@ -74,9 +74,13 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: list[Columns], order: Ints) -> Columns:
-        """Put the requests of several parts into one, row `order[i]` of all of them as row i."""
-        columns = ([getattr(part, name) for part in parts] for name in cls.__slots__)
-        return cls(*(np.concatenate(column)[order] for column in columns))
+        """Put the requests of several parts into one, row `order[i]` of all of them as row i.
+
+        Empties the list of parts, so that no column need be there twice.
+        """
+        columns = [[getattr(part, name) for part in parts] for name in reversed(cls.__slots__)]
+        parts.clear()
+        return cls(*(np.concatenate(columns.pop())[order] for _ in cls.__slots__))
 
     def __len__(self) -> int:
         return len(self.input_tokens)
