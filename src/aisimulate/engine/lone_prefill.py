@@ -23,42 +23,48 @@ def prefill_alone(rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int) 
     arrives before `until_ns`. The gaps of the decoders go to `log`.
     """
     decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
-    size, residues = rank.block_size, decoders.residues
+    size, residues, fused = rank.block_size, decoders.residues, rank.fused
+    is_new = rank.partial is None
+    sequence = rank.partial or waiting[0]
     opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
-    sequence = rank.partial
-    if sequence is None:
-        sequence = waiting[0]
-        if not _let_in(rank, sequence, opening, now_ns):
-            return now_ns
-        opening = 0
-    start, prompt = sequence.computed, sequence.input_tokens
+    prompt = sequence.input_tokens
     if sequence.tokens > prompt or sequence.planned or prompt == sequence.end_tokens:
         return now_ns
-    opened = -(-start // size)
+    if is_new and not _let_in(rank, sequence, opening, now_ns):
+        return now_ns
+    start = sequence.computed
+    opened = -(-start // size) + (opening if is_new else 0)
     while now_ns < until_ns:
         batch, context = decoders.count, decoders.context_tokens
         end = start + rank.pass_tokens - batch
-        if end > prompt:
-            end = prompt
+        is_last = end >= prompt
+        end = prompt if is_last else end
         needed = -(-end // size)
         blocks = opening + needed - opened
-        if end <= start or blocks > pool.free + pool.inactive or (waiting and _lets_in(rank, end == prompt)):
+        if end <= start or blocks > pool.free + pool.inactive or (waiting and _lets_in(rank, is_last)):
             break
         pool.take(blocks)
-        if rank.fused:
-            pass_ns = timer.fused_ns(((start, end),), batch, context)
-        else:
-            pass_ns = timer.prefill_ns(1, end, start) + (timer.decode_ns(batch, context) if batch else 0)
+        pass_ns = (
+            timer.fused_ns(((start, end),), batch, context) if fused else timer.prefill_ns(1, end, start)
+        )
         if batch:
+            pass_ns += 0 if fused else timer.decode_ns(batch, context)
             log.passes += (pass_ns, batch, decoders.passes)
         now_ns += pass_ns
         sequence.computed = start = end
-        if end == prompt:
+        opened = needed
+        if is_last:
+            _cache(rank, sequence)
+        done = decoders.passes = decoders.passes + 1
+        decoders.context_tokens = context + batch
+        if rank.fresh:
+            rank.settle_second_tokens(now_ns)
+        if done >= decoders.next_due:
+            rank.complete(decoders.pop_finished(), 1, now_ns, [])
+        if is_last:
             _join(rank, sequence, now_ns)
             break
-        opened = needed
-        _grow(rank, now_ns)
-        opening = residues[(decoders.passes - 1) % size]
+        opening = residues[(done - 1) % size]
     return now_ns
 
 
@@ -85,7 +91,13 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     hit, held, _, _ = match
     start = hit * size
     is_cut = tokens - start > rank.pass_tokens - batch
-    if start >= tokens or -(-tokens // size) - held > room or not _may_be_alone(rank, is_cut, batch):
+    is_alone = is_cut or len(rank.waiting) == 1
+    if (
+        not is_alone
+        or start >= tokens
+        or -(-tokens // size) - held > room
+        or (is_cut and _refuses(rank, batch))
+    ):
         # The planner takes these blocks again; nothing has happened since.
         pool.free += opening
         return False
@@ -99,12 +111,12 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     return True
 
 
-def _may_be_alone(rank: RankScheduler, is_cut: bool, batch: int) -> bool:
-    """Whether the head of the queue may have the pass for itself."""
-    if is_cut and (batch >= rank.pass_tokens or not rank.params.enable_chunked_prefill):
-        return False
+def _refuses(rank: RankScheduler, batch: int) -> bool:
+    """Whether a prompt may not be cut, or others might be let in, or refused, behind its first chunk."""
     waiting = rank.waiting
-    return len(waiting) == 1 or (is_cut and waiting[1].reason is None and rank.needs_budget(waiting[1]))
+    if batch >= rank.pass_tokens or not rank.params.enable_chunked_prefill:
+        return True
+    return len(waiting) > 1 and (waiting[1].reason is not None or not rank.needs_budget(waiting[1]))
 
 
 def _lets_in(rank: RankScheduler, is_last: bool) -> bool:
@@ -116,23 +128,18 @@ def _lets_in(rank: RankScheduler, is_last: bool) -> bool:
     return is_last or head.reason is not None or not rank.needs_budget(head)
 
 
-def _grow(rank: RankScheduler, now_ns: int) -> None:
-    """Let the decoders emit a token."""
-    decoders = rank.decoders
-    done = decoders.passes = decoders.passes + 1
-    decoders.context_tokens += decoders.count
-    if rank.fresh:
-        rank.settle_second_tokens(now_ns)
-    if done >= decoders.next_due:
-        rank.complete(decoders.pop_finished(), 1, now_ns, [])
+def _cache(rank: RankScheduler, sequence: Sequence) -> None:
+    """Let lookups see the full blocks of a prompt that is computed (`RankScheduler.cache_computed`)."""
+    rank.partial = None
+    if sequence.keys is not None:
+        node = sequence.node
+        first = 0 if node is None else node.start + node.len
+        if sequence.tail_start > first:
+            rank.pool.extend(sequence, first, sequence.tail_start)
 
 
 def _join(rank: RankScheduler, sequence: Sequence, now_ns: int) -> None:
-    """Let the prompt that is computed, and the decoders, emit a token."""
-    rank.partial = None
-    if sequence.keys is not None:
-        rank.cache_computed(sequence)
-    _grow(rank, now_ns)
+    """Let a prompt that is computed emit its first token."""
     sequence.first_token_ns = now_ns
     sequence.tokens += 1
     if sequence.tokens == sequence.end_tokens:

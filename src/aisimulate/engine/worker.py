@@ -30,7 +30,7 @@ class RankWorker(RunWorker[RankScheduler]):
             passes = decoders.passes
             if rank.unusual or rank.overtaken:
                 pass
-            elif waiting or rank.partial:
+            elif waiting or rank.partial is not None:
                 now_ns = prefill_alone(rank, log, now_ns, until_ns)
                 self.plans += decoders.passes - passes
             else:
