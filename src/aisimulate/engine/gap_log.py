@@ -37,8 +37,8 @@ class GapLog:
         self.timer = timer
         self.runs: list[int] = []
         self.passes: list[int] = []
-        self.packed_runs = array("i")
-        self.packed_passes = array("i")
+        self.packed_runs = array("I")
+        self.packed_passes = array("I")
         self.series: list[tuple[array[int], int, int]] = []
         self.singles: list[tuple[int, Sequence]] = []
 
@@ -84,7 +84,7 @@ def joined(packed: array[int], numbers: list[int] | array[int]) -> array[int]:
     try:
         packed += array(packed.typecode, numbers)
     except OverflowError:
-        packed = array("q", packed) + array("q", numbers)
+        packed = array("Q", packed) + array("Q", numbers)
     return packed
 
 
