@@ -510,8 +510,7 @@ class RankScheduler(PricedRun):
         for sequence in sequences:
             sequence.status = COMPLETED
             sequence.terminal_ns = end_ns
-        if uncomputed:
-            for sequence in sequences:
+            if uncomputed:
                 sequence.last_token_ns = end_ns
         terminal += sequences
 

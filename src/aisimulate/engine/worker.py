@@ -26,15 +26,18 @@ class RankWorker(RunWorker[RankScheduler]):
         """
         rank, log = self._rank, self.gap_log
         decoders, waiting = rank.decoders, rank.waiting
-        while now_ns < until_ns and (decoders.count or waiting or rank.partial):
+        while now_ns < until_ns:
             passes = decoders.passes
             if rank.unusual or rank.overtaken:
-                pass
+                if not rank.has_work:
+                    break
             elif waiting or rank.partial is not None:
                 now_ns = prefill_alone(rank, log, now_ns, until_ns)
                 self.plans += decoders.passes - passes
-            else:
+            elif decoders.count:
                 now_ns = self._decode_on(now_ns, until_ns)
+            else:
+                break
             if decoders.passes == passes:
                 now_ns = self._run_plan(now_ns, until_ns)
         return now_ns
@@ -46,13 +49,14 @@ class RankWorker(RunWorker[RankScheduler]):
         """
         rank, timer, log = self._rank, self._timer, self.gap_log.runs
         decoders, pool, block_size = rank.decoders, rank.pool, rank.block_size
-        while now_ns < until_ns and 0 < (batch := decoders.count) <= rank.pass_tokens:
-            done = decoders.passes
+        if decoders.count > rank.pass_tokens:
+            return now_ns
+        while now_ns < until_ns and (batch := decoders.count):
+            done, context = decoders.passes, decoders.context_tokens
             passes = decoders.next_due - done
             if batch * (passes // block_size + 1) > pool.free + pool.inactive:
                 break
             self.plans += 1
-            context = decoders.context_tokens
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
             log += (batch, context, passes, batch, done)
             if rank.fresh:
