@@ -100,7 +100,7 @@ class _Reader:
         self._sessions: list[Session] = []
         self._turns: list[Turn] = []  # in file order, unless they are columns
         self._open: dict[str, _OpenSession] = {}
-        self._has_output_ids = False
+        self._has_output_ids = self._has_wrong_rows = False
         self._unknown = UnknownFields(path, FIELDS)
         self._untimed: str | None = None
         self._rows = self._timed = self._since_1970 = 0  # all, with a time, with one since then
@@ -156,6 +156,7 @@ class _Reader:
             self.add(number, Row(self._path, number, parse_line(self._path, number, line)))
         except InputError as error:
             wrong_row(error)
+            self._has_wrong_rows = True
 
     def add(self, line: int, row: Row) -> None:
         """Take any row, with every check."""
@@ -180,7 +181,7 @@ class _Reader:
 
     def finish(self) -> LoadedTrace:
         """Hand over the sessions, content ids made comparable with planned output tokens."""
-        if not self._rows:
+        if not (self._rows or self._has_wrong_rows):
             raise InputError(f"{self._path}: the file contains no requests")
         if self._has_output_ids:
             _intern(self._turns)

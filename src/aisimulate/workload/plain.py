@@ -11,8 +11,6 @@ from collections.abc import Sequence as ListOf
 from itertools import accumulate, chain, islice, repeat
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
-
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.core.units import NS_PER_MS, clock_ns, to_ms
 from aisimulate.engine.sequence import Sequence
@@ -105,6 +103,8 @@ class PlainSessions(ListOf[Session]):
 
     def schedule(self) -> tuple[array[int], array[int]]:
         """List, in the order of arrival, the instants (ns) and the indices of all sessions."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a command need not pay
+
         arrivals_ms = np.frombuffer(self.arrivals_ms)
         if (arrivals_ms == np.floor(arrivals_ms)).all():
             starts_ns = arrivals_ms.astype(np.int64) * NS_PER_MS
