@@ -1,6 +1,8 @@
 """The Mooncake reader: every rule, every message (spec 02 sections 2.1 and 9)."""
 
+import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -368,8 +370,7 @@ def test_the_short_cut_for_plain_rows_accepts_nothing_that_the_checks_refuse(can
     fast, checked = _Reader(Path("t"), 4), _Reader(Path("t"), 4)
     names = ("timestamp", "input_length", "output_length", "hash_ids")
     line = json.dumps({name: candidate[name] for name in names}).encode()
-    (row,) = plain_rows([line])
-    taken = row is not None and fast.add_plain(1, row)
+    taken = fast.add_plain(1, [line])
     try:
         checked.add(1, Row(Path("t"), 1, candidate))
     except InputError:
@@ -401,4 +402,38 @@ PLAIN = b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4
 )
 def test_lines_are_plain_one_by_one(lines):
     """Looking at many lines together finds what looking at each of them finds."""
-    assert plain_rows(lines) == [plain_rows([line])[0] for line in lines]
+    each = [plain_rows([line]) for line in lines]
+    assert plain_rows(lines) == (None if None in each else [row for (row,) in each])
+
+
+def test_rows_of_a_session_may_come_after_many_plain_ones(tmp_path):
+    """What was kept as columns becomes objects when a row does not fit in; nothing else changes."""
+    path = tmp_path / "mixed.jsonl"
+    plain = [
+        json.dumps({"timestamp": n, "input_length": 7, "output_length": 2, "hash_ids": [n, 2**40]})
+        for n in range(1500)
+    ]
+    later = json.dumps(
+        {"timestamp": 3, "input_length": 4, "output_length": 1, "hash_ids": [5], "session_id": "s"}
+    )
+    path.write_text("\n".join([*plain, "", later, plain[7]]))
+    sessions = read_mooncake(path, 4).sessions
+    assert isinstance(sessions, list)
+    path.write_text("\n".join(plain))
+    columns = read_mooncake(path, 4).sessions
+    assert not isinstance(columns, list)
+    assert sessions[:1500] == columns
+    assert sessions[1500:] == [
+        Session("s", [Turn(4, 1, packed([5]))], 3.0),
+        Session("request_1503", [Turn(7, 2, packed([7, 2**40]))], 7.0),
+    ]
+
+
+def test_a_file_that_breaks_off_is_read_up_to_there(tmp_path):
+    path = tmp_path / "broken.jsonl.gz"
+    path.write_bytes(gzip.compress(PLAIN * 2000)[:-9])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_mooncake(path, 4)
+    path.write_bytes(gzip.compress(PLAIN * 3 + b"{}\n" + PLAIN * 2000)[:-9])
+    with pytest.raises(InputError, match=re.escape(f"{path}:4: ")):
+        read_mooncake(path, 4)

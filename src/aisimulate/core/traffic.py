@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BlockIds: TypeAlias = "list[int] | array[int]"
 """Content ids of a prompt. A workload has either lists or arrays; arrays take less memory."""
@@ -51,7 +54,7 @@ class Workload:
     `concurrency`: closed-loop cap on sessions in flight, or None for open loop.
     """
 
-    sessions: list[Session]
+    sessions: Sequence[Session]
     content_block_tokens: int
     accumulate: bool = False
     concurrency: int | None = None

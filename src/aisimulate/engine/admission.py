@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.preemption import preempt_for_head
@@ -23,6 +24,8 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
     waiting = rank.waiting
     running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
     most = rank.params.max_num_seqs
+    if waiting[0].keys is None and rank.try_admit is try_admit and not (rank.fused or rank.planned):
+        running = _admit_blank(rank, running, now_ns)
     while waiting and running < most and not rank.preempted:
         sequence = waiting[0]
         budget = rank.budget
@@ -41,6 +44,37 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
             sequence.reason = stuck_reason(rank, sequence)
         rank.rejected.append(waiting.popleft())
         rank.eventful = rank.unusual = True
+
+
+def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
+    """Admit heads that are new, share nothing and fit whole, as `try_admit` would; return how many run then.
+
+    The first that is of another kind is left to the caller.
+    """
+    waiting, joining, size = rank.waiting, rank.joining, rank.block_size
+    budget, seats = rank.budget, rank.params.max_num_seqs - running
+    allocatable = blocks = rank.pool.free + rank.pool.inactive
+    first = len(joining)
+    for sequence in islice(waiting, seats if seats > 0 else 0):
+        tokens = sequence.tokens
+        blocks -= -(-tokens // size)
+        if tokens > budget or blocks < 0 or sequence.keys is not None or sequence.reason is not None:
+            break
+        if sequence.admissions or tokens == sequence.end_tokens:
+            break
+        budget -= tokens
+        allocatable = blocks
+        sequence.computed = tokens
+        sequence.chunk_start = 0
+        sequence.admissions = ((now_ns, 0),)
+        joining.append(sequence)
+    admitted = joining[first:]
+    for order, sequence in enumerate(admitted, rank.entered + 1):
+        sequence.order = order
+        waiting.popleft()
+    rank.note_blank(admitted, rank.budget - budget)
+    rank.pool.take(rank.pool.free + rank.pool.inactive - allocatable)
+    return running + len(admitted)
 
 
 def stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:

@@ -21,7 +21,8 @@ class DecodeSet:
     """Members in running order, with their total length and their future block demand.
 
     `passes`: passes done so far; `count` members; `context_tokens`: sum of their lengths before the next
-    pass; `next_due`: pass count of the earliest finish.
+    pass; `next_due`: pass count of the earliest finish; `residues`: members whose base is minus r modulo the
+    block size, by r.
     """
 
     __slots__ = (
@@ -29,13 +30,13 @@ class DecodeSet:
         "_buckets",
         "_finishes",
         "_openers",
-        "_residues",
         "context_tokens",
         "count",
         "members",
         "next_due",
         "passes",
         "reordered",
+        "residues",
     )
 
     def __init__(self, block_size: int) -> None:
@@ -44,7 +45,7 @@ class DecodeSet:
         self.context_tokens = self.count = 0
         self.next_due = _NEVER
         self.members: dict[Sequence, None] = {}
-        self._residues = [0] * block_size
+        self.residues = [0] * block_size
         # Members by residue, only kept once a preemption asked who opens a block.
         self._openers: list[dict[Sequence, None]] | None = None
         self._buckets: dict[int, dict[Sequence, None]] = {}
@@ -53,12 +54,49 @@ class DecodeSet:
 
     def add(self, sequence: Sequence) -> None:
         """Append a sequence that just emitted a token (its `tokens` counts it) to the running order."""
-        sequence.joined = self.passes
-        sequence.base = sequence.tokens - self.passes
+        tokens, passes = sequence.tokens, self.passes
+        sequence.joined = passes
+        base = sequence.base = tokens - passes
         self.members[sequence] = None
         self.count += 1
-        self.context_tokens += sequence.tokens
-        self._file(sequence)
+        self.context_tokens += tokens
+        residue = -base % self._block_size
+        self.residues[residue] += 1
+        if self._openers is not None:
+            self._openers[residue][sequence] = None
+        finish = sequence.end_tokens - base
+        if (bucket := self._buckets.get(finish)) is not None:
+            bucket[sequence] = None
+            return
+        self._buckets[finish] = {sequence: None}
+        heappush(self._finishes, finish)
+        if finish < self.next_due:
+            self.next_due = finish
+
+    def add_all(self, sequences: list[Sequence]) -> None:
+        """`add` for each of several: nearly all of a replay's requests pass through here."""
+        passes, size, context = self.passes, self._block_size, self.context_tokens
+        members, residues, buckets = self.members, self.residues, self._buckets
+        for sequence in sequences:
+            tokens = sequence.tokens
+            base = sequence.base = tokens - passes
+            sequence.joined = passes
+            members[sequence] = None
+            context += tokens
+            residues[-base % size] += 1
+            finish = sequence.end_tokens - base
+            if (bucket := buckets.get(finish)) is None:
+                buckets[finish] = {sequence: None}
+                heappush(self._finishes, finish)
+                if finish < self.next_due:
+                    self.next_due = finish
+            else:
+                bucket[sequence] = None
+        self.count += len(sequences)
+        self.context_tokens = context
+        if self._openers is not None:
+            for sequence in sequences:
+                self._openers[-sequence.base % size][sequence] = None
 
     def remove(self, sequence: Sequence) -> None:
         """Take out a member that is preempted; its `tokens` becomes its length."""
@@ -81,7 +119,7 @@ class DecodeSet:
     def _file(self, sequence: Sequence) -> None:
         base = sequence.base
         residue = -base % self._block_size
-        self._residues[residue] += 1
+        self.residues[residue] += 1
         if self._openers is not None:
             self._openers[residue][sequence] = None
         finish = sequence.end_tokens - base
@@ -95,7 +133,7 @@ class DecodeSet:
 
     def _unfile(self, sequence: Sequence) -> None:
         residue = -sequence.base % self._block_size
-        self._residues[residue] -= 1
+        self.residues[residue] -= 1
         if self._openers is not None:
             del self._openers[residue][sequence]
 
@@ -123,15 +161,16 @@ class DecodeSet:
         self.next_due = finishes[0] if finishes else _NEVER
         if self.reordered:
             finished.sort(key=running_order)
-        members, residues, openers = self.members, self._residues, self._openers
+        if (openers := self._openers) is not None:
+            for sequence in finished:
+                del openers[-sequence.base % self._block_size][sequence]
+        members, residues, size, context = self.members, self.residues, self._block_size, 0
         for sequence in finished:
-            residue = -sequence.base % self._block_size
-            residues[residue] -= 1
-            if openers is not None:
-                del openers[residue][sequence]
+            residues[-sequence.base % size] -= 1
             del members[sequence]
             end = sequence.tokens = sequence.end_tokens
-            self.context_tokens -= end
+            context += end
+        self.context_tokens -= context
         self.count -= len(finished)
         return finished
 
@@ -148,11 +187,11 @@ class DecodeSet:
 
     def opening(self) -> int:
         """Count the members that open a block in the next pass."""
-        return self._residues[(self.passes - 1) % self._block_size]
+        return self.residues[(self.passes - 1) % self._block_size]
 
     def demand(self, passes: int) -> int:
         """Blocks that the members open in the next `passes` passes together."""
-        size, residues = self._block_size, self._residues
+        size, residues = self._block_size, self.residues
         rounds = passes // size
         first = (self.passes - 1) % size
         last = first + passes - rounds * size

@@ -25,7 +25,7 @@ class GapLog:
     `weight` requests; `first` is the pass count at its start. Five numbers a run in one flat list, because
     that is faster to write than a list of tuples.
     `passes`: duration_ns, weight, first - one pass that is a gap of `weight` requests; flat, three a pass.
-    `packed_runs`, `packed_passes`: the same, moved there by `pack`, in less memory.
+    `packed_runs`, `packed_passes`: the same, moved there by `pack`, in 32 bits a number if they fit.
     `series`: (durations_ns, weight, first) - consecutive passes, each a gap of `weight` requests.
     `singles`: (gap_ns, sequence) - a gap that only this sequence saw (it was preempted or stalled).
     Only requests that complete count: see `Absences`.
@@ -37,15 +37,15 @@ class GapLog:
         self.timer = timer
         self.runs: list[int] = []
         self.passes: list[int] = []
-        self.packed_runs = array("q")
-        self.packed_passes = array("q")
+        self.packed_runs = array("I")
+        self.packed_passes = array("I")
         self.series: list[tuple[array[int], int, int]] = []
         self.singles: list[tuple[int, Sequence]] = []
 
     def pack(self) -> None:
         """Move what was logged so far to the packed arrays."""
-        self.packed_runs.extend(self.runs)
-        self.packed_passes.extend(self.passes)
+        self.packed_runs = joined(self.packed_runs, self.runs)
+        self.packed_passes = joined(self.packed_passes, self.passes)
         self.runs.clear()
         self.passes.clear()
 
@@ -77,6 +77,15 @@ class GapLog:
             for low, high, count in absences.pieces(first, first + len(durations_ns))
             if weight > count
         ]
+
+
+def joined(packed: array[int], numbers: list[int] | array[int]) -> array[int]:
+    """Append numbers to packed ones, in 32 bits each as long as all fit; `packed` is used up."""
+    try:
+        packed += array(packed.typecode, numbers)
+    except OverflowError:
+        packed = array("Q", packed) + array("Q", numbers)
+    return packed
 
 
 def rows(numbers: Iterable[int], width: int) -> Iterator[tuple[int, ...]]:

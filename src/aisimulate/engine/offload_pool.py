@@ -79,6 +79,11 @@ class OffloadPool(RunPool):
                 found.append((index + depth, source[0]))
         return found
 
+    def release_all(self, sequences: list[Sequence], uncomputed: int, cached: bool) -> None:
+        """`release` for each of several that ended."""
+        for sequence in sequences:
+            self.release(sequence, sequence.tokens - uncomputed, cached)
+
     def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
         """Give back everything a sequence holds; a restored block is whole though it be computed again."""
         node = sequence.node

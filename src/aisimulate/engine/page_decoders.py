@@ -12,11 +12,11 @@ class PageDecoders(DecodeSet):
 
     def opening(self) -> int:
         """Count the members that open a page in the next pass."""
-        return self._residues[self.passes % self._block_size]
+        return self.residues[self.passes % self._block_size]
 
     def demand(self, passes: int) -> int:
         """Pages that the members open in the next `passes` passes together."""
-        size, residues = self._block_size, self._residues
+        size, residues = self._block_size, self.residues
         rounds = passes // size
         first = self.passes % size
         last = first + passes - rounds * size

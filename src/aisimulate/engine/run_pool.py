@@ -252,13 +252,39 @@ class RunPool:
 
     # Release --------------------------------------------------------------------------------------------
 
+    def release_all(self, sequences: list[Sequence], uncomputed: int, cached: bool) -> None:
+        """`release` for each of several that ended; `uncomputed` tokens of each have no KV."""
+        size, order = self.block_size, self._order
+        for sequence in sequences:
+            computed = sequence.tokens - uncomputed
+            if sequence.planned or sequence.segments is not None or not cached:
+                self.release(sequence, computed, cached)
+                continue
+            full = computed // size
+            if computed > full * size:
+                self.free += 1
+            if (tail := full - sequence.tail_start) > 0:
+                sequence.len = tail
+                order.append(sequence)
+                self.inactive += tail
+            if (node := sequence.node) is not None:
+                sequence.node = None
+                while (parent := node.parent) is not None:
+                    ref = node.ref = node.ref - 1
+                    if not ref:
+                        order.append(node)
+                        self.inactive += node.len
+                    node = parent
+        if len(order) > self._compact_above:
+            self._compact()
+
     def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
         """Give back everything a sequence holds, deepest block first.
 
         `computed_tokens`: tokens whose KV exists; the last block may be partial and is freed at once.
         """
-        full, rest = divmod(computed_tokens, self.block_size)
-        if rest:
+        full = computed_tokens // self.block_size
+        if computed_tokens > full * self.block_size:
             self.free += 1
         order = self._order
         tail = full - sequence.tail_start
@@ -311,7 +337,8 @@ class RunPool:
                 entry.stale -= 1
             else:
                 kept.append(entry)
-        self._order = kept
+        self._order.clear()
+        self._order += kept
         self._compact_above = 2 * len(kept) + _COMPACT_SLACK
 
 

@@ -292,6 +292,15 @@ class RankScheduler(PricedRun):
             self._joining_context += tokens
             self._joining_batch += 1
 
+    def note_blank(self, admitted: list[Sequence], tokens: int) -> None:
+        """Book the whole prompts, `tokens` in all, of new sequences that were let in and join."""
+        if admitted:
+            self.eventful = True
+            self.entered += len(admitted)
+            self.budget -= tokens
+            self._chunk_count += len(admitted)
+            self._chunk_ends += tokens
+
     def cache_computed(self, sequence: Sequence) -> None:
         """Let lookups see the full blocks that a sequence has computed.
 
@@ -463,25 +472,32 @@ class RankScheduler(PricedRun):
 
     def _emit_joining(self, end_ns: int, finished: list[Sequence]) -> None:
         """Let the sequences whose prefill ended emit a token, then decode on or be `finished`."""
-        for sequence in self.joining:
-            is_first = sequence.first_token_ns is None
-            if is_first:
+        joining, self.joining = self.joining, []
+        fresh, is_plain = self.fresh, True
+        for sequence in joining:
+            if sequence.first_token_ns is None:
                 sequence.first_token_ns = end_ns
+                fresh.append(sequence)
             else:
                 self.singles.append((end_ns - _last_token(sequence), sequence))
                 if sequence.second_token_ns is None:
                     sequence.second_token_ns = end_ns
-            sequence.tokens += 1
-            if sequence.tokens == sequence.end_tokens:
-                finished.append(sequence)
-            else:
-                if is_first:
-                    self.fresh.append(sequence)
-                self.decoders.add(sequence)
-                if sequence.planned:
-                    self.planned[sequence] = None
-                    self.unusual = True
-        self.joining = []
+            tokens = sequence.tokens = sequence.tokens + 1
+            if tokens == sequence.end_tokens or sequence.planned:
+                is_plain = False
+        self.decoders.add_all(joining if is_plain else self._decode_on(joining, finished))
+
+    def _decode_on(self, joining: list[Sequence], finished: list[Sequence]) -> list[Sequence]:
+        """Tell apart which of those that emitted a token are `finished`; return the others."""
+        ended = [sequence for sequence in joining if sequence.tokens == sequence.end_tokens]
+        finished += ended
+        self.fresh = [sequence for sequence in self.fresh if sequence not in ended]
+        staying = [sequence for sequence in joining if sequence.tokens < sequence.end_tokens]
+        for sequence in staying:
+            if sequence.planned:
+                self.planned[sequence] = None
+                self.unusual = True
+        return staying
 
     def complete(
         self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]
@@ -490,13 +506,12 @@ class RankScheduler(PricedRun):
         if self.planned:
             for sequence in sequences:
                 self.planned.pop(sequence, None)
-        release, cached = self.pool.release, self.params.enable_prefix_caching
+        self.pool.release_all(sequences, uncomputed, self.params.enable_prefix_caching)
         for sequence in sequences:
-            release(sequence, sequence.tokens - uncomputed, cached)
-            if uncomputed:
-                sequence.last_token_ns = end_ns
             sequence.status = COMPLETED
             sequence.terminal_ns = end_ns
+            if uncomputed:
+                sequence.last_token_ns = end_ns
         terminal += sequences
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.gap_log import Absences, GapLog
+from aisimulate.engine.gap_log import Absences, GapLog, joined
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.sglang_scheduler import SglangScheduler
@@ -173,7 +173,7 @@ class SglangGroup(PassGroup[SglangScheduler]):
         total = self.gap_log
         for rank, log in zip(self.ranks, self._logs, strict=True):
             close_log(rank, log)
-            total.packed_passes += log.packed_passes
+            total.packed_passes = joined(total.packed_passes, log.packed_passes)
             total.series += log.series
             total.singles += log.singles
         return total

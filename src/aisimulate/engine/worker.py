@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.gap_log import Absences
-from aisimulate.engine.middle_chunks import compute_middle_chunks
+from aisimulate.engine.lone_prefill import prefill_alone
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.scheduler import RankScheduler
 
@@ -25,19 +25,21 @@ class RankWorker(RunWorker[RankScheduler]):
         Nothing arrives meanwhile, so each ends before the next is planned and none is ever in flight.
         """
         rank, log = self._rank, self.gap_log
-        decoders, waiting, budget = rank.decoders, rank.waiting, rank.pass_tokens
-        while now_ns < until_ns and (decoders.count or waiting or rank.partial):
-            if partial := rank.partial:
-                if partial.input_tokens - partial.computed > budget:
-                    passes = decoders.passes
-                    now_ns = compute_middle_chunks(rank, partial, log, now_ns, until_ns)
-                    self.plans += decoders.passes - passes
-            elif not (waiting or rank.unusual):
-                passes = decoders.passes
+        decoders, waiting = rank.decoders, rank.waiting
+        while now_ns < until_ns:
+            passes = decoders.passes
+            if rank.unusual or rank.overtaken:
+                if not rank.has_work:
+                    break
+            elif waiting or rank.partial is not None:
+                now_ns = prefill_alone(rank, log, now_ns, until_ns)
+                self.plans += decoders.passes - passes
+            elif decoders.count:
                 now_ns = self._decode_on(now_ns, until_ns)
-                if decoders.passes > passes:
-                    continue
-            now_ns = self._run_plan(now_ns, until_ns)
+            else:
+                break
+            if decoders.passes == passes:
+                now_ns = self._run_plan(now_ns, until_ns)
         return now_ns
 
     def _decode_on(self, now_ns: int, until_ns: int) -> int:
@@ -47,13 +49,14 @@ class RankWorker(RunWorker[RankScheduler]):
         """
         rank, timer, log = self._rank, self._timer, self.gap_log.runs
         decoders, pool, block_size = rank.decoders, rank.pool, rank.block_size
-        while now_ns < until_ns and 0 < (batch := decoders.count) <= rank.pass_tokens:
-            done = decoders.passes
+        if decoders.count > rank.pass_tokens:
+            return now_ns
+        while now_ns < until_ns and (batch := decoders.count):
+            done, context = decoders.passes, decoders.context_tokens
             passes = decoders.next_due - done
             if batch * (passes // block_size + 1) > pool.free + pool.inactive:
                 break
             self.plans += 1
-            context = decoders.context_tokens
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
             log += (batch, context, passes, batch, done)
             if rank.fresh:

@@ -44,22 +44,28 @@ class Columns:
         """Collect the counted ones among `sequences`; admissions of a handoff are those of both workers."""
         if disaggregated:
             return cls._of_rows([_handoff_row(s) for s in sequences if s.status == COMPLETED])
-        rows: list[tuple[int, ...]] = [
-            (
-                s.input_tokens,
-                s.tokens - s.input_tokens,
-                s.arrival_ns,
-                s.first_token_ns or 0,
-                s.second_token_ns or 0,
-                s.last_token_ns or 0,
-                s.terminal_ns or 0,
-                s.admissions[0][1],
-                s.admissions[0][1] if len(s.admissions) == 1 else reused_tokens(s),
-            )
-            for s in sequences
-            if s.status == COMPLETED and s.admissions
-        ]
-        return cls._of_rows(rows)
+        return cls.of_counted([s for s in sequences if s.status == COMPLETED and s.admissions])
+
+    @classmethod
+    def of_counted(cls, sequences: list[Sequence]) -> Columns:
+        """Collect the numbers of requests all of which count."""
+        inputs = _column([s.input_tokens for s in sequences])
+        first_reuse = _column([s.admissions[0][1] for s in sequences])
+        best_reuse = first_reuse.copy()
+        for index, count in enumerate([len(s.admissions) for s in sequences]):
+            if count > 1:
+                best_reuse[index] = reused_tokens(sequences[index])
+        return cls(
+            inputs,
+            _column([s.tokens for s in sequences]) - inputs,
+            _column([s.arrival_ns for s in sequences]),
+            _column([s.first_token_ns for s in sequences]),
+            _column([s.second_token_ns for s in sequences]),
+            _column([s.last_token_ns for s in sequences]),
+            _column([s.terminal_ns for s in sequences]),
+            first_reuse,
+            best_reuse,
+        )
 
     @classmethod
     def _of_rows(cls, rows: list[tuple[int, ...]]) -> Columns:
@@ -68,12 +74,24 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: list[Columns], order: Ints) -> Columns:
-        """Put the requests of several parts into one, row `order[i]` of all of them as row i."""
-        columns = ([getattr(part, name) for part in parts] for name in cls.__slots__)
-        return cls(*(np.concatenate(column)[order] for column in columns))
+        """Put the requests of several parts into one, row `order[i]` of all of them as row i.
+
+        Empties the list of parts, so that no column need be there twice.
+        """
+        columns = [[getattr(part, name) for part in parts] for name in reversed(cls.__slots__)]
+        parts.clear()
+        return cls(*(np.concatenate(columns.pop())[order] for _ in cls.__slots__))
 
     def __len__(self) -> int:
         return len(self.input_tokens)
+
+
+def _column(values: list[int] | list[int | None]) -> Ints:
+    """Pack one number of each request, 0 where it has none."""
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except TypeError:
+        return np.array([value or 0 for value in values], np.int64)
 
 
 def _handoff_row(s: Sequence) -> tuple[int, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,18 +91,24 @@ class _Runs:
             )
 
 
-def _columns(tables: Iterable[array[int]], width: int) -> Ints:
-    rows = [np.frombuffer(table, dtype=np.int64).reshape(-1, width) for table in tables if table]
-    return np.ascontiguousarray(np.concatenate([np.empty((0, width), dtype=np.int64), *rows]).T)
+def _columns(tables: list[array[int]], width: int) -> Ints:
+    columns = np.empty((width, sum(map(len, tables)) // width), dtype=np.int64)
+    start = 0
+    for table in tables:
+        stop = start + len(table) // width
+        columns[:, start:stop] = np.frombuffer(table, dtype=table.typecode).reshape(-1, width).T
+        start = stop
+    return columns
 
 
 def _point_blocks(logs: Sequence[GapLog]) -> Iterator[Points]:
     durations, weights, _ = _columns([log.packed_passes for log in logs], PASS_WIDTH)
     singles = [gap_ns for log in logs for gap_ns, sequence in log.singles if sequence.status == COMPLETED]
-    gaps = np.concatenate((durations, np.array(singles, dtype=np.int64)))
-    weights = np.concatenate((weights, np.ones(len(singles), dtype=np.int64)))
-    for low in range(0, len(gaps), BLOCK_PASSES):
-        yield Points(gaps[low : low + BLOCK_PASSES].copy(), weights[low : low + BLOCK_PASSES].copy())
+    if singles:
+        durations = np.concatenate((durations, np.array(singles, dtype=np.int64)))
+        weights = np.concatenate((weights, np.ones(len(singles), dtype=np.int64)))
+    for low in range(0, len(durations), BLOCK_PASSES):
+        yield Points(durations[low : low + BLOCK_PASSES].copy(), weights[low : low + BLOCK_PASSES].copy())
 
 
 def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
@@ -115,20 +123,20 @@ def _series_blocks(logs: Sequence[GapLog]) -> Iterator[_Series]:
 
 
 def _run_blocks(logs: Sequence[GapLog]) -> Iterator[_Runs]:
-    for timed in _groups([log for log in logs if log.packed_runs]):
-        columns = _columns([log.packed_runs for log in timed], RUN_WIDTH)
-        yield from _Runs(timed[0].timer, *columns[:4]).by_duration().blocks(BLOCK_PASSES)
+    for timer, timed in groupby(logs, attrgetter("timer")):
+        for tables in _groups([log.packed_runs for log in timed]):
+            yield from _Runs(timer, *_columns(tables, RUN_WIDTH)[:4]).by_duration().blocks(BLOCK_PASSES)
 
 
-def _groups(logs: list[GapLog]) -> Iterator[list[GapLog]]:
-    """Group neighbours with the same timer, few enough numbers at a time for copies of them to be small."""
-    group: list[GapLog] = []
+def _groups(tables: Iterable[array[int]]) -> Iterator[list[array[int]]]:
+    """Group tables that are not empty, few enough numbers at a time for copies of them to be small."""
+    group: list[array[int]] = []
     numbers = 0
-    for log in logs:
-        if group and (log.timer is not group[0].timer or numbers + len(log.packed_runs) > _MOST_NUMBERS):
+    for table in filter(None, tables):
+        if group and numbers + len(table) > _MOST_NUMBERS:
             yield group
             group, numbers = [], 0
-        group.append(log)
-        numbers += len(log.packed_runs)
+        group.append(table)
+        numbers += len(table)
     if group:
         yield group

@@ -29,10 +29,13 @@ class Settled:
         done = [s for s in sequences if s.status == COMPLETED and s.admissions]
         if not done:
             return
-        self._columns.append(Columns.of(done))
-        self._ordinals.append(np.array([s.ordinal for s in done], dtype=np.int64))
+        self._columns.append(Columns.of_counted(done))
+        self._ordinals.append(np.fromiter((s.ordinal for s in done), np.int64, len(done)))
         self.count += len(done)
-        sequences[:] = [s for s in sequences if not (s.status == COMPLETED and s.admissions)]
+        if len(done) == len(sequences):
+            sequences.clear()
+        else:
+            sequences[:] = [s for s in sequences if not (s.status == COMPLETED and s.admissions)]
 
     def columns(self) -> Columns:
         """Join what was absorbed, in dispatch order."""

@@ -47,6 +47,6 @@ def summarize(values: npt.NDArray[np.float64]) -> Summary:
     ordered = np.sort(values)
     low, high = float(ordered[0]), float(ordered[-1])
     # Rounding must not push the mean of equal values out of their range.
-    mean = min(max(fsum(ordered.tolist()) / count, low), high)
+    mean = min(max(fsum(ordered.data) / count, low), high)
     percentiles = [float(ordered[percentile_rank(count, percent)]) for percent in PERCENTILES]
     return Summary._make((mean, low, high, *percentiles, float(np.std(ordered - mean))))

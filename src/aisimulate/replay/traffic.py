@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -164,7 +164,7 @@ def require_first_timestamps(trace: LoadedTrace) -> None:
         )
 
 
-def _has_think_time(sessions: list[Session]) -> bool:
+def _has_think_time(sessions: Sequence[Session]) -> bool:
     return any(turn.delay_ms > 0 for session in sessions if len(session.turns) > 1 for turn in session.turns)
 
 

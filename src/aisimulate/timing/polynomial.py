@@ -30,6 +30,7 @@ _WIDE_BATCH = 64
 _FEW_PASSES = 8
 _SUMMED_BATCHES = 3  # batches up to here get running sums
 _MOST_PREFILLS = 1 << 16
+_FEW_PREFILLS = 256  # from here on they are worth a table
 # A float holds every whole number up to here, so sums of float durations below it are exact.
 _EXACT_FLOAT = 1 << 53
 # Distance from a whole number beyond which a float product cannot tell which side of the tie it is on.
@@ -62,8 +63,25 @@ class _Prefills(dict[int, int]):
     def __missing__(self, tokens: int) -> int:
         if len(self) >= _MOST_PREFILLS:
             self.clear()
-        ns = self[tokens] = scaled_ns(duration_ns(prefill_ms(tokens)), self.speedup)
+        elif len(self) == _FEW_PREFILLS and max(self) < _MOST_PREFILLS:
+            self._tabulate(max(tokens, *self) + 1)
+        ns = self[tokens] = self._evaluate(tokens)
         return ns
+
+    def _evaluate(self, tokens: int) -> int:
+        return scaled_ns(duration_ns(prefill_ms(tokens)), self.speedup)
+
+    def _tabulate(self, stop: int) -> None:
+        """Work out all prefills of less than `stop` tokens together; near-ties are settled one by one."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a small replay need not pay
+
+        if self.speedup not in (0.0, 1.0):
+            return
+        x = np.arange(stop, dtype=np.float64)
+        durations, unsure = _rounded((_A * (x * x) + _B * x + _C) * 1e6)
+        self.update(enumerate(durations.astype(np.int64).tolist()))
+        for tokens in np.flatnonzero(unsure).tolist():
+            self[tokens] = self._evaluate(tokens)
 
 
 class PolynomialTimer:
@@ -151,11 +169,16 @@ class PolynomialTimer:
         """
         if elapsed_ns <= 0:
             return 0, 0
+        if batch <= self._summed_batches:
+            sums, stop = self._sums[batch], context_tokens + passes * batch
+            if stop < len(sums):
+                total = sums[stop] - sums[context_tokens]
+                if total < elapsed_ns:
+                    return passes, int(total)
         table = self._table
-        if context_tokens < len(table):
-            first = table[context_tokens]
-        else:
-            first = self.decode_ns(batch, context_tokens)
+        first = (
+            table[context_tokens] if context_tokens < len(table) else self.decode_ns(batch, context_tokens)
+        )
         most = int(-(-elapsed_ns // first)) if first else passes
         if most > passes:
             most = passes

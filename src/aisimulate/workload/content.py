@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.workload.plain import PlainSessions
+
 if TYPE_CHECKING:
     from aisimulate.core.traffic import BlockIds, Turn, Workload
 
@@ -24,8 +26,12 @@ def ids_are_keys(workload: Workload, block_tokens: int) -> bool:
     return (
         workload.content_block_tokens % block_tokens == 0
         and not workload.accumulate
-        and all(turn.output_ids is None for session in workload.sessions for turn in session.turns)
+        and (isinstance(workload.sessions, PlainSessions) or not _has_planned_output(workload))
     )
+
+
+def _has_planned_output(workload: Workload) -> bool:
+    return any(turn.output_ids is not None for session in workload.sessions for turn in session.turns)
 
 
 class KeyTable:

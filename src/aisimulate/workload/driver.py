@@ -14,6 +14,7 @@ from aisimulate.core.units import clock_ns, to_ms
 from aisimulate.engine.sequence import COMPLETED, FAILED, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.history import History, PrivateTokens
+from aisimulate.workload.plain import PlainSessions
 from aisimulate.workload.sessions import require_arrivals
 
 if TYPE_CHECKING:
@@ -52,8 +53,11 @@ class SessionDriver:
         self.sequences: list[Sequence] = []  # everything dispatched so far, by ordinal
         self._ordinals = count()
         self._sessions = workload.sessions
-        self._turns = sum(len(session.turns) for session in workload.sessions)
         self._prepare_content(workload, block_tokens)
+        self._plain = workload.sessions if isinstance(workload.sessions, PlainSessions) else None
+        self._single_turns = self._plain is not None or all(len(s.turns) == 1 for s in workload.sessions)
+        if self._speller is not None:
+            self._plain = None  # what is in the columns has to be spelled first
         self._closed_loop = workload.concurrency is not None
         # First turns, sorted by ready instant and session index, with a cursor; sessions beyond `_waiting`
         # have no place yet. Later turns are few, and wait in a heap.
@@ -71,7 +75,7 @@ class SessionDriver:
     @property
     def is_independent(self) -> bool:
         """Whether no arrival depends on what the engines do, so workers may be replayed one by one."""
-        return not self._closed_loop and self._turns == len(self._sessions)
+        return not self._closed_loop and self._single_turns
 
     def next_ready_ns(self) -> int | None:
         """Instant of the next request known so far, or None."""
@@ -93,10 +97,15 @@ class SessionDriver:
 
     def _start_sessions(self, end: int) -> list[Sequence]:
         """Dispatch the first turns from the cursor up to place `end`."""
-        due = zip(self._starts_ns[self._cursor : end], self._starters[self._cursor : end], strict=True)
+        starts_ns, starters = self._starts_ns[self._cursor : end], self._starters[self._cursor : end]
         self._cursor = min(end, len(self._starts_ns))
-        dispatch = self._dispatch_first
-        entered = [dispatch(ready_ns, index) for ready_ns, index in due]
+        if self._plain is None:
+            dispatch = self._dispatch_first
+            entered = [dispatch(*due) for due in zip(starts_ns, starters, strict=True)]
+        else:
+            entered = self._plain.dispatch(
+                self._ordinals, starts_ns, starters, self._stride, as_authored=not self._closed_loop
+            )
         self.sequences += entered
         return entered
 
@@ -123,6 +132,9 @@ class SessionDriver:
 
     def _schedule_open_loop(self) -> None:
         require_arrivals(self._sessions)
+        if isinstance(self._sessions, PlainSessions):
+            self._starts_ns, self._starters = self._sessions.schedule()
+            return
         starts_ns = array("q", (clock_ns(session.arrival_ms or 0.0) for session in self._sessions))
         order = sorted(range(len(starts_ns)), key=starts_ns.__getitem__)
         self._starts_ns = array("q", map(starts_ns.__getitem__, order))

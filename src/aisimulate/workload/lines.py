@@ -46,6 +46,26 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             raise InputError(f"{path}:{number + 1}: cannot be read: {_reason(error)}") from None
 
 
+def line_batches(path: Path, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield (1-based number of the first, lines of about `batch_bytes` together), blank ones too.
+
+    Raises InputError for a file that cannot be read.
+    """
+    number = 0
+    with _open(path) as file, _unpacked(file) as stream:
+        try:
+            while lines := stream.readlines(batch_bytes):
+                yield number + 1, lines
+                number += len(lines)
+            return
+        except (OSError, EOFError, zlib.error):
+            pass
+    # The lines before the place where reading fails.
+    for later, line in numbered_lines(path):
+        if later > number:
+            yield later, [line]
+
+
 def relative_hint(path: Path) -> str:
     """Say for a relative path, in parentheses, where it was looked for."""
     if path.is_absolute():

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from aisimulate.workload.graph import node_sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aisimulate.core.traffic import Session
     from aisimulate.workload.graph import AgenticGraph
 
@@ -25,7 +27,7 @@ class LoadedTrace:
     one session per node of it.
     """
 
-    sessions: list[Session]
+    sessions: Sequence[Session]
     block_tokens: int
     notes: list[str] = field(default_factory=list)
     untimed: str | None = None

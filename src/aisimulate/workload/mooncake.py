@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import repeat
+from operator import gt, mul
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,8 +14,9 @@ from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
-from aisimulate.workload.lines import text_lines
+from aisimulate.workload.lines import line_batches, text_lines
 from aisimulate.workload.loaded import LoadedTrace
+from aisimulate.workload.plain import PlainSessions
 from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.time_scale import EPOCH_MS, scale_doubts
 
@@ -44,10 +46,9 @@ FIELDS = (
 _ROUTING = ("priority", "strict_priority", "policy_class")
 
 # What is left of a line of the four usual fields, in their usual order, without its numbers.
-_PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}'
-_NUMBERS = b"0123456789 ,:[]\r\n"
-_BRACE = ord("{")
-_BATCH_LINES = 256
+_PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}\n'
+_NUMBERS = b"0123456789 ,:[]\r"
+_BATCH_BYTES = 1 << 16
 
 
 def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
@@ -57,34 +58,29 @@ def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
     `request_<line>`; an unknown field is noted. Raises InputError naming file, line, field, value and rule.
     """
     reader = _Reader(path, block_tokens)
-    lines = text_lines(path)
-    while batch := list(islice(lines, _BATCH_LINES)):
-        rows = plain_rows([line for _, line in batch])
-        for (number, line), row in zip(batch, rows, strict=True):
-            if row is None or not reader.add_plain(number, row):
-                try:
-                    reader.add(number, Row(path, number, parse_line(path, number, line)))
-                except InputError as error:
-                    wrong_row(error)
+    for first, lines in line_batches(path, _BATCH_BYTES):
+        if not reader.add_plain(first, lines):
+            for number, line in enumerate(lines, first):
+                reader.add_line(number, line)
     return reader.finish()
 
 
-def plain_rows(lines: list[bytes]) -> list[dict[str, Any] | None]:
+def plain_rows(lines: list[bytes]) -> list[dict[str, Any]] | None:
     """Parse lines of the four usual fields in their usual order, with whole numbers of 0 or more.
 
-    Nearly all lines of nearly all traces are such, so they are looked at together: every one begins an
-    object, and their shapes follow one another. Where that is not so, each line is looked at by itself, and
-    those that are not plain give None.
+    Nearly all lines of nearly all traces are such, so they are looked at together; None when one is not.
     """
-    text = b",".join(lines)
-    begun = [line[0] for line in lines].count(_BRACE)
-    if begun == len(lines) and text.translate(None, _NUMBERS) == _PLAIN_SHAPE * begun:
-        try:
-            rows: list[dict[str, Any] | None] = orjson.loads(b"[%b]" % text)
-            return rows
-        except orjson.JSONDecodeError:
-            pass
-    return [plain_rows([line])[0] for line in lines] if len(lines) > 1 else [None]
+    ends = lines.copy()
+    ends[0] = b"[" + ends[0]
+    ends[-1] += b"]"
+    text = b",".join(ends)
+    if text.translate(None, _NUMBERS).rstrip(b"\n") != (_PLAIN_SHAPE * len(lines))[:-1]:
+        return None
+    try:
+        rows: list[dict[str, Any]] = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return rows
 
 
 @dataclass(slots=True)
@@ -99,47 +95,80 @@ class _Reader:
     def __init__(self, path: Path, block_tokens: int) -> None:
         self._path = path
         self._block_tokens = block_tokens
+        # All sessions so far, as columns as long as each row is a session of its own and says nothing else.
+        self._plain: PlainSessions | None = PlainSessions("request_", with_ids=True)
         self._sessions: list[Session] = []
-        self._turns: list[Turn] = []  # in file order
+        self._turns: list[Turn] = []  # in file order, unless they are columns
         self._open: dict[str, _OpenSession] = {}
-        self._has_output_ids = False
+        self._has_output_ids = self._has_wrong_rows = False
         self._unknown = UnknownFields(path, FIELDS)
         self._untimed: str | None = None
-        self._since_1970 = 0  # rows whose time counts from there, among `_timed` and the plain ones
-        self._timed = self._checked = 0  # rows that `add` took, with a time and in all
+        self._rows = self._timed = self._since_1970 = 0  # all, with a time, with one since then
 
-    def add_plain(self, number: int, row: dict[str, Any]) -> bool:
-        """Take a row of the plain shape whose fields are correct; anything else is left to `add`.
+    def add_plain(self, first: int, lines: list[bytes]) -> bool:
+        """Take rows of the plain shape whose fields are correct; if one is not, none of them is taken.
 
-        It holds no number but whole ones of 0 or more, so few checks remain.
+        They hold no number but whole ones of 0 or more, so few checks remain.
         """
+        rows = plain_rows(lines)
+        if rows is None:
+            return False
+        times, lengths, outputs, ids = zip(*map(dict.values, rows), strict=True)
+        if {*map(type, times), *map(type, lengths), *map(type, outputs)} != {int}:
+            return False  # a whole number too large for JSON's reader became a float
+        if min(lengths) < 1 or max(*lengths, *outputs) > MAX_TOKENS or max(times) > MAX_INSTANT_MS:
+            return False
         try:
-            timestamp, length, output, ids = row.values()
-            blocks = packed(ids)
-        except (ValueError, TypeError):  # a whole number too large for JSON's reader became a float
+            if any(map(gt, lengths, map(mul, map(len, ids), repeat(self._block_tokens)))):
+                return False
+            self._keep_plain(range(first, first + len(rows)), times, lengths, outputs, ids)
+        except (OverflowError, TypeError):
             return False
-        if not (type(timestamp) is type(length) is type(output) is int):
-            return False
-        fits = 0 < length <= len(ids) * self._block_tokens and length <= MAX_TOKENS
-        if not fits or output > MAX_TOKENS or timestamp > MAX_INSTANT_MS:
-            return False
-        if timestamp >= EPOCH_MS:
-            self._since_1970 += 1
-        turn = Turn(length, output, blocks)
-        self._turns.append(turn)
-        self._sessions.append(Session(f"request_{number}", [turn], float(timestamp)))
+        self._rows += len(rows)
+        self._timed += len(rows)
+        self._since_1970 += sum(map(EPOCH_MS.__le__, times)) if max(times) >= EPOCH_MS else 0
         return True
+
+    def _keep_plain(
+        self,
+        numbers: range,
+        times: tuple[int, ...],
+        lengths: tuple[int, ...],
+        outputs: tuple[int, ...],
+        ids: tuple[list[int], ...],
+    ) -> None:
+        if self._plain is not None:
+            self._plain.add(numbers, times, lengths, outputs, ids)
+            return
+        blocks = [packed(row) for row in ids]
+        turns = list(map(Turn, lengths, outputs, blocks))
+        self._turns += turns
+        self._sessions += [
+            Session(f"request_{number}", [turn], float(ms))
+            for number, turn, ms in zip(numbers, turns, times, strict=True)
+        ]
+
+    def add_line(self, number: int, line: bytes) -> None:
+        """Take a line of any kind; a blank one says nothing."""
+        if line.isspace() or self.add_plain(number, [line]):
+            return
+        try:
+            self.add(number, Row(self._path, number, parse_line(self._path, number, line)))
+        except InputError as error:
+            wrong_row(error)
+            self._has_wrong_rows = True
 
     def add(self, line: int, row: Row) -> None:
         """Take any row, with every check."""
         self._unknown.look(row)
         turn = self._read_turn(row)
         timestamp_ms = row.number("timestamp", "created_time", limit=MAX_INSTANT_MS)
-        self._checked += 1
+        self._rows += 1
         if timestamp_ms is not None:
             self._timed += 1
             self._since_1970 += timestamp_ms >= EPOCH_MS
         session_id = row.text("session_id")
+        self._spread()
         opened = self._open.get(session_id) if session_id is not None else None
         if opened is None:
             self._start(row, session_id, line, turn, timestamp_ms)
@@ -152,14 +181,23 @@ class _Reader:
 
     def finish(self) -> LoadedTrace:
         """Hand over the sessions, content ids made comparable with planned output tokens."""
+        if not (self._rows or self._has_wrong_rows):
+            raise InputError(f"{self._path}: the file contains no requests")
         if self._has_output_ids:
             _intern(self._turns)
+        sessions = self._sessions if self._plain is None else self._plain
         notes = self._unknown.notes()
-        return LoadedTrace(self._sessions, self._block_tokens, notes, self._untimed, self._doubts())
+        return LoadedTrace(sessions, self._block_tokens, notes, self._untimed, self._doubts())
 
     def _doubts(self) -> list[str]:
-        timed = self._timed + len(self._turns) - self._checked
-        return scale_doubts(_times(self._path)) if 0 < self._since_1970 < timed else []
+        return scale_doubts(_times(self._path)) if 0 < self._since_1970 < self._timed else []
+
+    def _spread(self) -> None:
+        """Make objects of the rows in columns: the next one does not fit in there."""
+        if self._plain is not None:
+            self._sessions = list(self._plain)
+            self._turns = [session.turns[0] for session in self._sessions]
+            self._plain = None
 
     def _start(
         self, row: Row, session_id: str | None, line: int, turn: Turn, timestamp_ms: float | None

@@ -7,28 +7,35 @@ Loaded sessions are shared between replays, so these functions never change them
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session
 from aisimulate.workload.limits import MAX_INSTANT_MS, shown
+from aisimulate.workload.plain import PlainSessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from aisimulate.core.traffic import Turn
 
 
-def normalise_starts(sessions: list[Session]) -> list[Session]:
+def normalise_starts(sessions: Sequence[Session]) -> Sequence[Session]:
     """Let the earliest first arrival be 0 ms. Sessions without one stay so."""
+    if isinstance(sessions, PlainSessions):
+        first_ms = min(sessions.arrivals_ms, default=0.0)
+        if first_ms == 0.0:
+            return sessions
+        return sessions.arriving(array("d", [ms - first_ms for ms in sessions.arrivals_ms]))
     first_ms = min((s.arrival_ms for s in sessions if s.arrival_ms is not None), default=0.0)
     if first_ms == 0.0:
         return sessions
     return [s if s.arrival_ms is None else _restarted(s, s.arrival_ms - first_ms, s.turns) for s in sessions]
 
 
-def speed_up(sessions: list[Session], ratio: float) -> list[Session]:
+def speed_up(sessions: Sequence[Session], ratio: float) -> Sequence[Session]:
     """Divide first arrivals and think times by `ratio`.
 
     Raises InputError when the ratio is not a finite number above 0, or so small that an instant leaves
@@ -39,11 +46,15 @@ def speed_up(sessions: list[Session], ratio: float) -> list[Session]:
     if ratio == 1.0:
         return sessions
     _check_range(sessions, ratio)
+    if isinstance(sessions, PlainSessions):
+        return sessions.arriving(array("d", [ms / ratio for ms in sessions.arrivals_ms]))
     return [_sped_up(session, ratio) for session in sessions]
 
 
 def require_arrivals(sessions: Iterable[Session]) -> None:
     """Refuse sessions that an open-loop replay could not start: no first arrival, or one before 0 ms."""
+    if isinstance(sessions, PlainSessions) and _all_within(sessions, MAX_INSTANT_MS):
+        return
     for session in sessions:
         if session.arrival_ms is None:
             raise InputError(
@@ -57,8 +68,15 @@ def require_arrivals(sessions: Iterable[Session]) -> None:
             )
 
 
-def _check_range(sessions: list[Session], ratio: float) -> None:
+def _all_within(sessions: PlainSessions, latest_ms: float) -> bool:
+    arrivals_ms = sessions.arrivals_ms
+    return not arrivals_ms or (min(arrivals_ms) >= 0.0 and max(arrivals_ms) <= latest_ms)
+
+
+def _check_range(sessions: Sequence[Session], ratio: float) -> None:
     longest_ms = MAX_INSTANT_MS * ratio
+    if isinstance(sessions, PlainSessions) and _all_within(sessions, longest_ms):
+        return
     for session in sessions:
         starts_late = session.arrival_ms is not None and session.arrival_ms > longest_ms
         if starts_late or any(turn.delay_ms > longest_ms for turn in session.turns):

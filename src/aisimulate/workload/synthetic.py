@@ -12,9 +12,10 @@ from aisimulate.core.rng import ChaChaRng
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.core.units import round_half_away
 from aisimulate.workload.limits import MAX_INSTANT_MS, MAX_TOKENS, require_whole
+from aisimulate.workload.plain import PlainSessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _SMALLEST_NORMAL = 2.0**-1022
 _MAX_SEED = 2**64 - 1
@@ -59,7 +60,7 @@ def synthetic_sessions(
     block_tokens: int,
     content_seed: int = 0,
     arrival_seed: int = 42,
-) -> list[Session]:
+) -> Sequence[Session]:
     """Build `sessions` sessions of `turns` turns, each of `isl` new prompt tokens and `osl` output tokens.
 
     Sessions start at `arrivals`; later turns wait `inter_turn_delay_ms` after the previous one ended. With
@@ -78,6 +79,10 @@ def synthetic_sessions(
     shared = min(blocks, round_half_away(blocks * shared_prefix_ratio))
     delays_ms = [0.0] + [float(inter_turn_delay_ms)] * (turns - 1)
     if num_prefix_groups == 0 or shared == 0:
+        if turns == 1:
+            plain = PlainSessions("session_", with_ids=False)
+            plain.add(range(sessions), starts_ms, repeat(isl, sessions), repeat(osl, sessions))
+            return plain
         private = [Turn(isl, osl, delay_ms=delay) for delay in delays_ms]
         return [Session(f"session_{i}", private, start) for i, start in enumerate(starts_ms)]
     prompts = _shared_prompts(ChaChaRng(content_seed), num_prefix_groups, blocks, shared, turns)

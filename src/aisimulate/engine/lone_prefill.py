@@ -1,0 +1,149 @@
+"""Passes in which one prompt is computed, a chunk in each, and nobody else can be let in.
+
+That is what nearly every prefill of an open-loop replay comes to. Such a pass is planned, priced and ended in
+one go; whatever is not plain about it is left to the planner, which then finds everything as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.admission import try_admit
+
+if TYPE_CHECKING:
+    from aisimulate.engine.gap_log import GapLog
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+def prefill_alone(rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int) -> int:
+    """Run the passes from `now_ns` on that start before `until_ns` and are of this kind; return their end.
+
+    They end with the prompt of the unfinished prefill or, if there is none, of the head of the queue. Nothing
+    arrives before `until_ns`. The gaps of the decoders go to `log`.
+    """
+    decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
+    size, residues, fused = rank.block_size, decoders.residues, rank.fused
+    is_new = rank.partial is None
+    sequence = rank.partial or waiting[0]
+    opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
+    prompt = sequence.input_tokens
+    if sequence.tokens > prompt or sequence.planned or prompt == sequence.end_tokens:
+        return now_ns
+    if is_new and not _let_in(rank, sequence, opening, now_ns):
+        return now_ns
+    start = sequence.computed
+    opened = -(-start // size) + (opening if is_new else 0)
+    while now_ns < until_ns:
+        batch, context = decoders.count, decoders.context_tokens
+        end = start + rank.pass_tokens - batch
+        is_last = end >= prompt
+        end = prompt if is_last else end
+        needed = -(-end // size)
+        blocks = opening + needed - opened
+        if end <= start or blocks > pool.free + pool.inactive or (waiting and _lets_in(rank, is_last)):
+            break
+        pool.take(blocks)
+        pass_ns = (
+            timer.fused_ns(((start, end),), batch, context) if fused else timer.prefill_ns(1, end, start)
+        )
+        if batch:
+            pass_ns += 0 if fused else timer.decode_ns(batch, context)
+            log.passes += (pass_ns, batch, decoders.passes)
+        now_ns += pass_ns
+        sequence.computed = start = end
+        opened = needed
+        if is_last:
+            _cache(rank, sequence)
+        done = decoders.passes = decoders.passes + 1
+        decoders.context_tokens = context + batch
+        if rank.fresh:
+            rank.settle_second_tokens(now_ns)
+        if done >= decoders.next_due:
+            rank.complete(decoders.pop_finished(), 1, now_ns, [])
+        if is_last:
+            _join(rank, sequence, now_ns)
+            break
+        opening = residues[(done - 1) % size]
+    return now_ns
+
+
+def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) -> bool:
+    """Take the `opening` blocks of the decoders and make the head the unfinished prefill, or do nothing.
+
+    It is let in if nothing about it is peculiar and its first chunk leaves room for nobody else.
+    """
+    pool, size, tokens = rank.pool, rank.block_size, sequence.tokens
+    batch, room = rank.decoders.count, pool.free + pool.inactive - opening
+    if (
+        sequence.admissions
+        or sequence.reason is not None
+        or sequence.planned
+        or tokens == sequence.end_tokens
+    ):
+        return False
+    if rank.try_admit is not try_admit or batch >= rank.params.max_num_seqs or room < 0:
+        return False
+    if opening:
+        pool.take(opening)
+    keys = sequence.keys
+    match = pool.miss if keys is None else pool.match(keys, tokens // size)
+    hit, held, _, _ = match
+    start = hit * size
+    is_cut = tokens - start > rank.pass_tokens - batch
+    is_alone = is_cut or len(rank.waiting) == 1
+    if (
+        not is_alone
+        or start >= tokens
+        or -(-tokens // size) - held > room
+        or (is_cut and _refuses(rank, batch))
+    ):
+        # The planner takes these blocks again; nothing has happened since.
+        pool.free += opening
+        return False
+    if hit:
+        pool.pin(sequence, match)
+    rank.waiting.popleft()
+    sequence.admissions = ((now_ns, start),)
+    rank.entered = sequence.order = rank.entered + 1
+    sequence.computed = start
+    rank.partial = sequence
+    return True
+
+
+def _refuses(rank: RankScheduler, batch: int) -> bool:
+    """Whether a prompt may not be cut, or others might be let in, or refused, behind its first chunk."""
+    waiting = rank.waiting
+    if batch >= rank.pass_tokens or not rank.params.enable_chunked_prefill:
+        return True
+    return len(waiting) > 1 and (waiting[1].reason is not None or not rank.needs_budget(waiting[1]))
+
+
+def _lets_in(rank: RankScheduler, is_last: bool) -> bool:
+    """Whether the head of the queue might be let in, or refused, beside a chunk.
+
+    One that does not end its prompt uses up the budget.
+    """
+    head = rank.waiting[0]
+    return is_last or head.reason is not None or not rank.needs_budget(head)
+
+
+def _cache(rank: RankScheduler, sequence: Sequence) -> None:
+    """Let lookups see the full blocks of a prompt that is computed (`RankScheduler.cache_computed`)."""
+    rank.partial = None
+    if sequence.keys is not None:
+        node = sequence.node
+        first = 0 if node is None else node.start + node.len
+        if sequence.tail_start > first:
+            rank.pool.extend(sequence, first, sequence.tail_start)
+
+
+def _join(rank: RankScheduler, sequence: Sequence, now_ns: int) -> None:
+    """Let a prompt that is computed emit its first token."""
+    sequence.first_token_ns = now_ns
+    sequence.tokens += 1
+    if sequence.tokens == sequence.end_tokens:
+        rank.complete([sequence], 1, now_ns, [])
+    else:
+        rank.fresh.append(sequence)
+        rank.decoders.add(sequence)
