@@ -127,11 +127,15 @@ class RadixPool:
     def match(self, sequence: Sequence, limit: int) -> Match:
         """Find the longest cached prefix of a prompt, at most `limit` pages. Changes nothing."""
         node: RadixNode = self.root
+        keys, shared, stride = sequence.keys, sequence.shared, self.stride
         position = used = 0
         while position < limit:
-            child = self._child(node, sequence, position)
+            key = keys[position // stride] if keys and position < shared else ~sequence.ordinal
+            child = node.children.get(key)
             if child is None:
                 break
+            if child.grower is not None:
+                child.len = self._grown(child.grower) - child.start
             used = self._agreement(child, sequence, position, limit)
             node = child
             position += used
@@ -184,30 +188,38 @@ class RadixPool:
         self._clock += 1
         now = self.passes * _PASS + _LATER + self._clock
         if used < node.len:
-            self._touch(node.parent, now)
-            node = self._split(node, used)
-        else:
-            self._touch(node, now)
-            if node.grower is not None:
-                self._stop_growing(node)
-        sequence.leaf = node
-        while node.parent is not node:
+            sequence.leaf = node = self._split(node, used)
             if node.ref == 0:
                 self.inactive -= node.len
             node.ref += 1
             node = node.parent
-
-    def unpin(self, sequence: Sequence) -> None:
-        """Unlock the path of `sequence`."""
-        node = sequence.leaf
-        while node.parent is not node:
-            node.ref -= 1
+        else:
+            sequence.leaf = node
+            if node.grower is not None:
+                self._stop_growing(node)
+        while (parent := node.parent) is not node:
+            if node.touched < now:
+                node.touched = now
             if node.ref == 0:
+                self.inactive -= node.len
+            node.ref += 1
+            node = parent
+
+    def unpin(self, sequence: Sequence, now: int = 0) -> None:
+        """Unlock the path of `sequence`, touched at `now` for the last time."""
+        node, leaves = sequence.leaf, self._leaves
+        while (parent := node.parent) is not node:
+            if node.touched < now:
+                node.touched = now
+            ref = node.ref = node.ref - 1
+            if not ref:
                 self.inactive += node.len
                 if not node.children:
-                    self._offer(node)
-            node = node.parent
-        sequence.leaf = self.root
+                    heappush(leaves, (node.touched, node.serial, node))
+            node = parent
+        sequence.leaf = node
+        if len(leaves) > self._compact_above:
+            self._compact()
 
     def _touch(self, node: RadixNode, now: int) -> None:
         while node.parent is not node:
@@ -247,29 +259,25 @@ class RadixPool:
             return
         self.free = 0
         self.inactive += left
-        self._drop(-left)
-
-    def evict_all(self) -> None:
-        """Free all pages that nobody locks."""
-        self.free += self.inactive
-        self._drop(self.inactive)
-        self.inactive = 0
-
-    def _drop(self, pages: int) -> None:
         leaves = self._leaves
-        while pages:
+        while left:
             touched, _, node = leaves[0]
             if node.touched != touched or node.ref or node.children:
                 heappop(leaves)
                 continue
-            left = node.len - pages
+            left += node.len
             if left > 0:
                 node.len = left
                 return
             heappop(leaves)
-            pages -= node.len
             node.len = 0
             self._forget(node)
+
+    def evict_all(self) -> None:
+        """Free all pages that nobody locks."""
+        pages = self.free + self.inactive
+        self.take(pages)
+        self.free = pages
 
     def _forget(self, node: RadixNode) -> None:
         parent = node.parent
@@ -282,14 +290,18 @@ class RadixPool:
         """Queue an unlocked leaf for eviction."""
         heappush(self._leaves, (leaf.touched, leaf.serial, leaf))
         if len(self._leaves) > self._compact_above:
-            kept = dict.fromkeys(
-                (touched, serial, node)
-                for touched, serial, node in self._leaves
-                if node.touched == touched and not (node.ref or node.children)
-            )
-            self._leaves = list(kept)
-            heapify(self._leaves)
-            self._compact_above = 2 * len(kept) + _COMPACT_SLACK
+            self._compact()
+
+    def _compact(self) -> None:
+        """Drop void entries from the queue of leaves, in place."""
+        kept = dict.fromkeys(
+            (touched, serial, node)
+            for touched, serial, node in self._leaves
+            if node.touched == touched and not (node.ref or node.children)
+        )
+        self._leaves[:] = kept
+        heapify(self._leaves)
+        self._compact_above = 2 * len(kept) + _COMPACT_SLACK
 
     # Insertion ----------------------------------------------------------------------------------------
 
@@ -305,6 +317,12 @@ class RadixPool:
             self._touch(start, now)
             start.ids, start.tail, start.owner = sequence.keys, sequence.shared, sequence.ordinal
             start.len += pages - sequence.inserted
+            sequence.inserted = pages
+            return
+        if self._key(sequence, sequence.inserted) not in start.children:  # a new branch
+            self._touch(start, now)
+            sequence.leaf = self._hang(start, sequence, sequence.inserted, pages, now)
+            sequence.leaf.ref = 1
             sequence.inserted = pages
             return
         node = self._graft(sequence, pages, now)
@@ -333,7 +351,9 @@ class RadixPool:
                 break
             child = self._child(node, sequence, position)
             if child is None:
-                return self._hang(node, sequence, position, pages, now)
+                child = self._hang(node, sequence, position, pages, now)
+                self.inactive += child.len
+                return child
             used = self._agreement(child, sequence, position, pages)
             position += used
             self.free += used
@@ -358,7 +378,6 @@ class RadixPool:
         self._nodes += 1
         child = RadixNode(position, pages - position, sequence, node, now, self._nodes)
         node.children[self._key(sequence, position)] = child
-        self.inactive += child.len
         return child
 
     # Decoders -----------------------------------------------------------------------------------------
@@ -401,6 +420,9 @@ class RadixPool:
     def grow(self, passes: int) -> None:
         """Let the decoders have done `passes` passes; keep the appointments up to there in order."""
         appointments = self._appointments
+        if not appointments or appointments[0][0] > passes:
+            self.passes = passes
+            return
         while appointments and appointments[0][0] <= passes:
             due, order, sequence = heappop(appointments)
             if sequence.order != order or sequence.leaf.grower is sequence:
@@ -418,24 +440,28 @@ class RadixPool:
 
     def complete(self, sequence: Sequence, tokens: int) -> None:
         """Cache all full pages of a sequence that ended with `tokens` tokens in pages, and let go of them."""
-        full = tokens // self.page_size if self.caching else 0
-        self.free += -(-tokens // self.page_size) - full
-        now = self.passes * _PASS + (_COMPLETION + sequence.order if sequence.order else _LATER)
-        node = sequence.leaf
+        page_size = self.page_size
+        full = tokens // page_size if self.caching else 0
+        self.free += -(-tokens // page_size) - full
+        node, touched = sequence.leaf, 0
         if node.grower is sequence:
-            self._catch_up(sequence)
-            if full > self._grown(sequence):
-                self._touch(node, now)
+            completed = full * page_size
+            if completed == tokens:
+                touched = self.passes * _PASS + _COMPLETION + sequence.order
+            elif completed - sequence.base > sequence.touched_to:
+                touched = (completed - sequence.base) * _PASS + sequence.order
             node.grower = None
             node.len = full - node.start
         elif full > sequence.inserted:
+            now = self.passes * _PASS + (_COMPLETION + sequence.order if sequence.order else _LATER)
             if not sequence.order:
                 self._clock += 1
                 now += self._clock
             deepest = self._graft(sequence, full, now)
             if deepest.ref == 0 and not deepest.children:
                 self._offer(deepest)
-        self._let_go(sequence)
+        self.unpin(sequence, touched)
+        sequence.inserted = sequence.order = 0
 
     def release(self, sequence: Sequence, tokens: int) -> None:
         """Let go of everything; what is in the tree stays there. `tokens`: those that occupy pages."""
@@ -446,8 +472,5 @@ class RadixPool:
             node.len = sequence.inserted - node.start
             node.grower = None
         self.free += -(-tokens // self.page_size) - sequence.inserted
-        self._let_go(sequence)
-
-    def _let_go(self, sequence: Sequence) -> None:
         self.unpin(sequence)
         sequence.inserted = sequence.order = 0

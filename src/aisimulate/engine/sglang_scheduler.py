@@ -44,6 +44,7 @@ class SglangScheduler(PricedRun):
         "_opening",
         "_starts",
         "chunk_left",
+        "chunk_tokens",
         "cooldown",
         "decoders",
         "doomed",
@@ -101,15 +102,19 @@ class SglangScheduler(PricedRun):
         self.lagging = False
         self.late = False  # some of them have had no token yet, because there was no page for it
         self.last_decode_ns = 0
-        # Gaps of one sequence, gaps of several that waited for prompts, and passes of retracted decoders.
+        # Gaps of one sequence, rows of `GapLog.passes` for those that waited for prompts, and passes of
+        # retracted decoders.
         self.singles: list[tuple[int, Sequence]] = []
-        self.lags: list[tuple[int, int, int]] = []
+        self.lags: list[int] = []
         self.spans: list[tuple[Sequence, int, int]] = []
         # The pass in flight.
         self.selected: list[Sequence] = []
         self._starts = self._ends = 0  # sums of their tokens in pages, before and after
         # What the selection may still use: of the budgets, and tokens that are not reserved (`room`, give or
         # take `room_margin`; without what is reserved for decoders `left`).
+        whole_pages = params.chunked_prefill_size // params.block_size * params.block_size
+        # Tokens of a whole chunk; 0 if it is never computed in one pass.
+        self.chunk_tokens = whole_pages if whole_pages <= params.max_prefill_tokens else 0
         self.input_left = self.chunk_left = self.left = 0
         self.room = self.room_margin = 0.0
         self.rejected: list[Sequence] = []
@@ -320,7 +325,7 @@ class SglangScheduler(PricedRun):
             # What was taken when the pass began is the growth of the first one.
             terminal += self.decode(passes, self._opening, end_ns)
         elif not self.cooldown:
-            self.ratio.advance(1)
+            self.ratio.steps += 1
         return terminal
 
     def decode(self, passes: int, opened: int, end_ns: int) -> list[Sequence]:
@@ -336,25 +341,30 @@ class SglangScheduler(PricedRun):
         done = decoders.passes = decoders.passes + passes
         decoders.context_tokens += passes * decoders.count
         pool.grow(done)
-        self.reservations.advance(done)
         if not self.retracted:
-            self.ratio.advance(passes)
-        if done < decoders.next_due:
-            return []
-        finished = decoders.pop_finished()
+            self.ratio.steps += passes
+        return self.finish_due(end_ns) if done >= decoders.next_due else []
+
+    def finish_due(self, end_ns: int) -> list[Sequence]:
+        """Complete the decoders that have all their tokens; they got the last at `end_ns`."""
+        finished = self.decoders.pop_finished()
+        self.reservations.finish(len(finished), self.decoders.passes)
+        complete = self.pool.complete
+        if self.planned or self.recent:
+            for sequence in finished:
+                self.planned -= sequence.planned
+                self.recent.pop(sequence, None)
         for sequence in finished:
-            self.reservations.remove(sequence)
-            self.planned -= sequence.planned
-            self.recent.pop(sequence, None)
-            sequence.last_token_ns = end_ns
-            self._complete(sequence, sequence.tokens, end_ns)
+            complete(sequence, sequence.tokens)
+            sequence.status = COMPLETED
+            sequence.last_token_ns = sequence.terminal_ns = end_ns
         return finished
 
     def catch_up(self, batch: int, end_ns: int) -> None:
         """Note the gaps of the first decode pass after others: decoders waited, or joined in between."""
         recent, passes = self.recent, self.decoders.passes
         if others := batch - len(recent):
-            self.lags.append((end_ns - self.last_decode_ns, others, passes))
+            self.lags += (end_ns - self.last_decode_ns, others, passes)
         self.recent = {}
         for sequence in recent:
             last_ns = sequence.last_token_ns
@@ -386,12 +396,12 @@ class SglangScheduler(PricedRun):
             else:
                 ending.append(sequence)
         if joining:
-            self._join(joining, end_ns)
+            self.join(joining, end_ns)
         if ending:
-            self._end(ending, end_ns)
+            self.end(ending, end_ns)
             terminal += ending
 
-    def _end(self, ending: list[Sequence], end_ns: int) -> None:
+    def end(self, ending: list[Sequence], end_ns: int) -> None:
         """Complete sequences with their prefill: those without output, then those with one token left."""
         ending.sort(key=tokens_left)
         for sequence in ending:
@@ -399,7 +409,7 @@ class SglangScheduler(PricedRun):
                 self._emit(sequence, end_ns)
             self._complete(sequence, sequence.computed, end_ns)
 
-    def _join(self, joining: list[Sequence], end_ns: int) -> None:
+    def join(self, joining: list[Sequence], end_ns: int) -> None:
         """Let sequences decode from the next pass on, with a token now if all their tokens have a page."""
         pool, page_size = self.pool, self.params.block_size
         opening = [sequence.tokens % page_size for sequence in joining].count(0)

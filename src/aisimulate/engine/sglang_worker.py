@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.gap_log import Absences, GapLog, joined
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.sglang_head import compute_head
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 if TYPE_CHECKING:
@@ -22,24 +23,31 @@ if TYPE_CHECKING:
 class SglangWorker(RunWorker[SglangScheduler]):
     """A worker of one rank."""
 
-    __slots__ = ("_pass_count", "_pause")
+    __slots__ = ("_other_passes", "_pause")
 
     def __init__(self, rank: SglangScheduler) -> None:
         super().__init__(rank)
         self._pause = _Pause([rank], rank.params.prefill_decode_interval)
-        self._pass_count = 0
+        self._other_passes = 0  # that do not decode
 
     @property
     def passes(self) -> int:
         """Passes simulated so far."""
-        return self._pass_count
+        return self._rank.decoders.passes + self._other_passes
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
         rank, timer = self._rank, self._timer
-        decoders = rank.decoders
+        decoders, sorts = rank.decoders, rank.longest_first
+        pauses = rank.params.prefill_decode_interval > 0
         while now_ns < until_ns and (decoders.count or rank.waiting):
-            if not (rank.waiting or rank.cooldown or rank.late or rank.planned):
+            if (queued := len(rank.waiting)) and not (pauses or rank.doomed or (sorts and queued > 1)):
+                passes, now_ns = compute_head(rank, now_ns, until_ns)
+                self.plans += passes
+                self._other_passes += passes
+                if passes:
+                    continue
+            if not (queued or rank.cooldown or rank.late or rank.planned):
                 plans = self.plans
                 now_ns = self._decode_on(now_ns, until_ns)
                 if self.plans > plans:
@@ -60,17 +68,16 @@ class SglangWorker(RunWorker[SglangScheduler]):
         One plan per completion: the same runs as those of `SglangScheduler.plan`, without its questions.
         """
         rank, timer, log = self._rank, self._timer, self.gap_log.runs
-        decoders, pool = rank.decoders, rank.pool
-        rank.retracted = False
+        decoders, pool, page_size = rank.decoders, rank.pool, rank.pool.page_size
+        begun, rank.retracted = decoders.passes, False
         while now_ns < until_ns and (batch := decoders.count):
             done = decoders.passes
             passes = decoders.next_due - done
-            if batch * (passes // pool.page_size + 1) > pool.free + pool.inactive:
+            if batch * (passes // page_size + 1) > pool.free + pool.inactive:
                 break
             self.plans += 1
             context = decoders.context_tokens
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
-            self._pass_count += passes
             if not rank.lagging:
                 log += (batch, context, passes, batch, done)
             elif passes > 1:
@@ -78,8 +85,16 @@ class SglangWorker(RunWorker[SglangScheduler]):
                 log += (batch, context + batch, passes - 1, batch, done + 1)
             else:
                 rank.catch_up(batch, now_ns + run_ns)
-            now_ns += run_ns
-            rank.decode(passes, 0, now_ns)
+            rank.last_decode_ns = now_ns = now_ns + run_ns
+            if pages := decoders.demand(passes):
+                pool.take(pages)
+            # `DecodeSet.advance`, without the call.
+            done = decoders.passes = done + passes
+            decoders.context_tokens = context + passes * batch
+            pool.grow(done)
+            if done >= decoders.next_due:
+                rank.finish_due(now_ns)
+        rank.ratio.steps += decoders.passes - begun
         return now_ns
 
     def start(self, now_ns: int) -> bool:
@@ -109,7 +124,6 @@ class SglangWorker(RunWorker[SglangScheduler]):
     def _end(self, start_ns: int, passes: int, end_ns: int) -> list[Sequence]:
         rank = self._rank
         first_end_ns = end_ns
-        self._pass_count += passes
         if batch := rank.run_batch:
             context, done = rank.run_context, rank.decoders.passes
             if not rank.lagging:
@@ -117,6 +131,8 @@ class SglangWorker(RunWorker[SglangScheduler]):
             elif passes > 1:
                 first_end_ns = start_ns + self._timer.decode_ns(batch, context)
                 self.gap_log.runs += (batch, context + batch, passes - 1, batch, done + 1)
+        else:
+            self._other_passes += passes
         prefills = rank.prefills
         terminal = rank.commit(passes, first_end_ns, end_ns)
         if prefills or rank.cooldown:
@@ -227,8 +243,7 @@ def _arrived_before(ranks: list[SglangScheduler], instant_ns: int) -> bool:
 
 def close_log(rank: SglangScheduler, log: GapLog) -> None:
     """Complete the gap log of a rank, and leave out what belongs to sequences that did not complete."""
-    for lag in rank.lags:
-        log.passes += lag
+    log.passes += rank.lags
     log.pack()
     spans = rank.lost_spans()
     if spans:
