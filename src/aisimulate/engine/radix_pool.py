@@ -90,7 +90,7 @@ class RadixPool:
 
     __slots__ = (
         "_ahead",
-        "_appointments",
+        "appointments",
         "_clock",
         "_compact_above",
         "_leaves",
@@ -117,7 +117,8 @@ class RadixPool:
         self._ahead = 0  # sequences before this place in the running order have done one pass more
         self._clock = 0
         self._nodes = 0
-        self._appointments: list[tuple[int, int, Sequence]] = []
+        # Decoders that do not grow by themselves, by the pass in which they have their next page.
+        self.appointments: list[tuple[int, int, Sequence]] = []
         # Unlocked leaves by last touch; an entry is void when its node was touched again, locked or grown.
         self._leaves: list[tuple[int, int, RadixNode]] = []
         self._compact_above = _COMPACT_SLACK
@@ -158,22 +159,33 @@ class RadixPool:
         return ~sequence.ordinal
 
     def _agreement(self, child: RadixNode, sequence: Sequence, position: int, limit: int) -> int:
-        """Count the pages of `child` that agree with those of `sequence`, at most up to page `limit`."""
-        end = min(position + child.len, limit)
-        is_own = child.owner == sequence.ordinal
-        keyed = min(end, child.tail, sequence.shared)
+        """Count the pages of `child` that agree with those of `sequence`, at most up to page `limit`.
+
+        The first page does, since it was found by its key.
+        """
+        end = position + child.len
+        if end > limit:
+            end = limit
+        if child.owner == sequence.ordinal:
+            return end - position
+        if end > child.tail:
+            end = child.tail
+        if end > sequence.shared:
+            end = sequence.shared
         ids, keys = child.ids, sequence.keys
-        if position < keyed and ids is not keys:
-            assert ids is not None
-            assert keys is not None
-            stride = self.stride
-            first, last = position // stride, -(-keyed // stride)
-            if ids[first:last] != keys[first:last]:
-                index = first + 1
-                while ids[index] == keys[index]:
-                    index += 1
-                return index * stride - position
-        return (end if is_own else keyed) - position
+        if ids is keys:
+            return end - position
+        assert ids is not None
+        assert keys is not None
+        stride = self.stride
+        first = position // stride
+        last = -(-end // stride)
+        if last > first + 1 and ids[first:last] != keys[first:last]:
+            index = first + 1
+            while ids[index] == keys[index]:
+                index += 1
+            return index * stride - position
+        return end - position
 
     def _grown(self, sequence: Sequence) -> int:
         """Pages a grower has in the tree; what its last token completes is left to its completion."""
@@ -319,10 +331,15 @@ class RadixPool:
             start.len += pages - sequence.inserted
             sequence.inserted = pages
             return
-        if self._key(sequence, sequence.inserted) not in start.children:  # a new branch
+        first = sequence.inserted
+        if (key := self._key(sequence, first)) not in start.children:  # a new branch
             self._touch(start, now)
-            sequence.leaf = self._hang(start, sequence, sequence.inserted, pages, now)
-            sequence.leaf.ref = 1
+            if start.grower is not None:
+                self._stop_growing(start)
+            self._nodes += 1
+            node = RadixNode(first, pages - first, sequence, start, now, self._nodes)
+            node.ref = 1
+            start.children[key] = sequence.leaf = node
             sequence.inserted = pages
             return
         node = self._graft(sequence, pages, now)
@@ -415,14 +432,11 @@ class RadixPool:
     def _appoint(self, sequence: Sequence) -> None:
         """Note the pass in which a decoder that does not grow by itself has the next page for the tree."""
         due = max((sequence.inserted + 1) * self.page_size - sequence.base, self.passes + 1)
-        heappush(self._appointments, (due, sequence.order, sequence))
+        heappush(self.appointments, (due, sequence.order, sequence))
 
     def grow(self, passes: int) -> None:
         """Let the decoders have done `passes` passes; keep the appointments up to there in order."""
-        appointments = self._appointments
-        if not appointments or appointments[0][0] > passes:
-            self.passes = passes
-            return
+        appointments = self.appointments
         while appointments and appointments[0][0] <= passes:
             due, order, sequence = heappop(appointments)
             if sequence.order != order or sequence.leaf.grower is sequence:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.sglang_admission import lookup
 
 if TYPE_CHECKING:
-    from aisimulate.engine.radix_pool import Match
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.sglang_scheduler import SglangScheduler
 
@@ -22,18 +21,14 @@ def compute_head(rank: SglangScheduler, now_ns: int, quiet_ns: int) -> tuple[int
 
     Return their number, 0 if the planner has to look at the queue, and their end.
     """
-    sequence, most = rank.waiting[0], rank.chunk_tokens
-    if not most or rank.slots <= rank.decoders.count:
+    waiting, most = rank.waiting, rank.chunk_tokens
+    sequence, is_alone = waiting[0], len(waiting) == 1
+    tokens = sequence.tokens
+    if rank.slots <= rank.decoders.count or not (is_alone or tokens > most and not rank.longest_first):
         return 0, now_ns
-    tokens, start, match = sequence.tokens, sequence.computed, rank.pool.miss
-    if not start:
-        match = lookup(rank, sequence)
-        start = match[0] * rank.pool.page_size
-    is_alone = len(rank.waiting) == 1
-    if tokens - start <= (0 if is_alone else most) or not _has_room(rank, sequence, start, match[0]):
+    start = _begin(rank, sequence, 1 if is_alone else most + 1, now_ns) if most else -1
+    if start < 0:
         return 0, now_ns
-    if not sequence.computed:
-        _begin(rank, sequence, match, now_ns)
     leaf, prefill_ns = sequence.leaf, rank.timer.prefill_ns
     end, passes = start, 0
     while now_ns < quiet_ns:
@@ -52,32 +47,39 @@ def compute_head(rank: SglangScheduler, now_ns: int, quiet_ns: int) -> tuple[int
     return passes, now_ns
 
 
-def _has_room(rank: SglangScheduler, sequence: Sequence, start: int, matched: int) -> bool:
-    """Whether everything from token `start` on is admitted, whatever the share that is reserved."""
-    pool = rank.pool
-    page_size, tokens = pool.page_size, sequence.tokens
-    output = sequence.end_tokens - tokens
-    if output > rank.params.clip_max_new_tokens:
-        output = rank.params.clip_max_new_tokens
-    # The matched pages may be among those that can be evicted until they are locked.
-    pages = pool.free + pool.inactive - matched - (-(-tokens // page_size) - start // page_size)
+def _begin(rank: SglangScheduler, sequence: Sequence, least: int, now_ns: int) -> int:
+    """Admit a prompt, or go on with it; return its first token to compute.
+
+    Return -1 if there are fewer than `least` tokens to compute, or not room for all of them and the output
+    whatever the share that is reserved.
+    """
+    pool, start, match = rank.pool, sequence.computed, None
+    if not start:
+        match = lookup(rank, sequence)
+        start = match[0] * pool.page_size
+    # The matched pages may be among those that can be evicted until they are locked; no output is clipped.
+    left = pool.free + pool.inactive - 1 - (match[0] if match else 0)
+    left = left * pool.page_size + start - sequence.end_tokens
     reserved = rank.reservations.tokens(rank.decoders.passes)
-    return pages * page_size - output > (reserved + 1) * rank.ratio.highest
-
-
-def _begin(rank: SglangScheduler, sequence: Sequence, match: Match, now_ns: int) -> None:
-    """Admit a prompt behind its cached part."""
-    if match[0]:
-        rank.pool.pin(sequence, match)
-    sequence.inserted = match[0]
-    sequence.admissions += ((now_ns, match[0] * rank.pool.page_size),)
+    if sequence.tokens - start < least or left <= (reserved + 1) * rank.ratio.highest:
+        return -1
+    if match:
+        if start:
+            pool.pin(sequence, match)
+        sequence.inserted = match[0]
+        sequence.admissions += ((now_ns, start),)
+    return start
 
 
 def _end(rank: SglangScheduler, sequence: Sequence, start: int, end: int, end_ns: int) -> None:
     """End passes that computed the tokens from `start` to `end`, at `end_ns`."""
     pool = rank.pool
     page_size = pool.page_size
-    pool.take(-(-end // page_size) - start // page_size)
+    pages = -(-end // page_size) - start // page_size
+    if pages <= pool.free:
+        pool.free -= pages
+    else:
+        pool.take(pages)
     sequence.computed = end
     rank.lagging = True
     if end < sequence.tokens:

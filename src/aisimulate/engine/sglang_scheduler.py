@@ -41,6 +41,7 @@ class SglangScheduler(PricedRun):
 
     __slots__ = (
         "_ends",
+        "_longest_prompt",
         "_opening",
         "_starts",
         "chunk_left",
@@ -122,29 +123,32 @@ class SglangScheduler(PricedRun):
         self.retracted = False
         self.prefills = False  # the pass computes tokens of prompts
         self.run_batch = self.run_context = self.pass_ns = self._opening = 0
+        self._longest_prompt = params.total_kv_tokens
+        if params.max_model_len is not None:
+            self._longest_prompt = min(params.total_kv_tokens, params.max_model_len - 1)
 
     # Queue --------------------------------------------------------------------------------------------
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
-        params, prompt = self.params, sequence.input_tokens
+        params, pool, prompt = self.params, self.pool, sequence.input_tokens
         if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
         sequence.shared = 0
-        if sequence.keys is not None:
-            self.pool.stride = sequence.stride
-            sequence.shared = len(sequence.keys) if sequence.planned else prompt // params.block_size
-        sequence.leaf = self.pool.root
+        if (keys := sequence.keys) is not None:
+            pool.stride = sequence.stride
+            sequence.shared = len(keys) if sequence.planned else prompt // pool.page_size
+        sequence.leaf = pool.root
         sequence.computed = sequence.inserted = sequence.order = 0
         limit = params.max_model_len
         if limit is not None and sequence.end_tokens > limit:
             sequence.end_tokens = max(prompt, limit)
-        if limit is not None and prompt >= limit:
-            sequence.reason = PROMPT_OVER_MODEL_LEN
-        elif prompt > params.total_kv_tokens:
-            sequence.reason = PROMPT_OVER_CAPACITY
-        self.doomed = self.doomed or sequence.reason is not None
+        if prompt > self._longest_prompt:
+            over_limit = limit is not None and prompt >= limit
+            sequence.reason = PROMPT_OVER_MODEL_LEN if over_limit else PROMPT_OVER_CAPACITY
+        if sequence.reason is not None:
+            self.doomed = True
         self.waiting.append(sequence)
 
     @property
@@ -412,28 +416,35 @@ class SglangScheduler(PricedRun):
     def join(self, joining: list[Sequence], end_ns: int) -> None:
         """Let sequences decode from the next pass on, with a token now if all their tokens have a page."""
         pool, page_size = self.pool, self.params.block_size
-        opening = [sequence.tokens % page_size for sequence in joining].count(0)
+        opening = 0
+        for sequence in joining:
+            if sequence.tokens % page_size == 0:
+                opening += 1
         fits = opening <= pool.free + pool.inactive
-        if fits:
-            pool.take(opening)
-        else:
+        if not fits:
             pool.evict_all()
             self.late = True
+        elif opening:
+            pool.take(opening)
         for sequence in joining:
             if fits:
-                self._emit(sequence, end_ns)
+                if sequence.first_token_ns is None:
+                    sequence.first_token_ns = sequence.last_token_ns = end_ns
+                    sequence.tokens += 1
+                else:
+                    self._emit(sequence, end_ns)
                 pool.cache(sequence, sequence.tokens // page_size)
             self.add_decoder(sequence)
 
     def add_decoder(self, sequence: Sequence) -> None:
         """Let a sequence whose tokens all have a page decode from the next pass on."""
-        self.entered += 1
-        sequence.order = self.entered
+        self.entered = sequence.order = self.entered + 1
         self.decoders.add(sequence)
         sequence.joined += 1  # its gap in the next pass is noted as its own
         self.pool.begin_growth(sequence)
         self.reservations.add(sequence, self.decoders.passes)
-        self.planned += sequence.planned
+        if sequence.planned:
+            self.planned += 1
         self.recent[sequence] = None
 
     def _emit(self, sequence: Sequence, end_ns: int) -> None:

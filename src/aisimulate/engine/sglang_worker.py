@@ -37,30 +37,37 @@ class SglangWorker(RunWorker[SglangScheduler]):
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
-        rank, timer = self._rank, self._timer
-        decoders, sorts = rank.decoders, rank.longest_first
-        pauses = rank.params.prefill_decode_interval > 0
-        while now_ns < until_ns and (decoders.count or rank.waiting):
-            if (queued := len(rank.waiting)) and not (pauses or rank.doomed or (sorts and queued > 1)):
-                passes, now_ns = compute_head(rank, now_ns, until_ns)
-                self.plans += passes
-                self._other_passes += passes
-                if passes:
-                    continue
-            if not (queued or rank.cooldown or rank.late or rank.planned):
-                plans = self.plans
+        rank, decoders = self._rank, self._rank.decoders
+        may_skip_plans = rank.params.prefill_decode_interval == 0
+        while now_ns < until_ns:
+            if rank.waiting:
+                if may_skip_plans and not rank.doomed:
+                    passes, now_ns = compute_head(rank, now_ns, until_ns)
+                    if passes:
+                        self.plans += passes
+                        self._other_passes += passes
+                        continue
+            elif not decoders.count:
+                break
+            elif not (rank.cooldown or rank.late or rank.planned):
+                done = decoders.passes
                 now_ns = self._decode_on(now_ns, until_ns)
-                if self.plans > plans:
+                if decoders.passes > done:
                     continue
-            self.plans += 1
-            if rank.cooldown:
-                self._pause.resume()
-            passes, pass_ns = rank.plan(now_ns), rank.pass_ns
-            if batch := rank.run_batch:
-                passes, pass_ns = timer.passes_until(batch, rank.run_context, passes, until_ns - now_ns)
-            self._end(now_ns, passes, now_ns + pass_ns)
-            now_ns += pass_ns
+            now_ns = self._run_plan(now_ns, until_ns)
         return now_ns
+
+    def _run_plan(self, now_ns: int, until_ns: int) -> int:
+        """Plan a pass or a run at `now_ns` and end it, a run at its first boundary at or after `until_ns`."""
+        rank = self._rank
+        self.plans += 1
+        if rank.cooldown:
+            self._pause.resume()
+        passes, pass_ns = rank.plan(now_ns), rank.pass_ns
+        if batch := rank.run_batch:
+            passes, pass_ns = self._timer.passes_until(batch, rank.run_context, passes, until_ns - now_ns)
+        self._end(now_ns, passes, now_ns + pass_ns)
+        return now_ns + pass_ns
 
     def _decode_on(self, now_ns: int, until_ns: int) -> int:
         """Run passes that only decode, until `until_ns` or until pages may run out; return their end.
@@ -91,7 +98,10 @@ class SglangWorker(RunWorker[SglangScheduler]):
             # `DecodeSet.advance`, without the call.
             done = decoders.passes = done + passes
             decoders.context_tokens = context + passes * batch
-            pool.grow(done)
+            if pool.appointments:
+                pool.grow(done)
+            else:
+                pool.passes = done
             if done >= decoders.next_due:
                 rank.finish_due(now_ns)
         rank.ratio.steps += decoders.passes - begun
