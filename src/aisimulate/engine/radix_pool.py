@@ -403,12 +403,13 @@ class RadixPool:
         """Let a decoder's node grow by itself, or note when it has the next page for the tree."""
         if not self.caching:
             return
-        sequence.touched_to = self.passes
+        passes = sequence.touched_to = self.passes
         node = sequence.leaf
-        is_there = sequence.inserted == (self.passes + sequence.base) // self.page_size
+        is_there = sequence.inserted == (passes + sequence.base) // self.page_size
         if is_there and node.ref == 1 and not node.children:
             node.grower = sequence
-            node.ids, node.tail, node.owner = sequence.keys, sequence.shared, sequence.ordinal
+            if node.owner != sequence.ordinal:
+                node.ids, node.tail, node.owner = sequence.keys, sequence.shared, sequence.ordinal
         else:
             self._appoint(sequence)
 

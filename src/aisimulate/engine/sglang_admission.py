@@ -90,8 +90,6 @@ def _exact_room(rank: SglangScheduler) -> float:
 def lookup(rank: SglangScheduler, sequence: Sequence) -> Match:
     """Find the cached part of a prompt that is not begun; its last token is computed if output follows."""
     pool = rank.pool
-    if not pool.caching:
-        return pool.miss
     tokens = sequence.tokens - (sequence.end_tokens > sequence.input_tokens)
     return pool.match(sequence, tokens // pool.page_size)
 

@@ -57,9 +57,8 @@ def _begin(rank: SglangScheduler, sequence: Sequence, least: int, now_ns: int) -
     if not start:
         match = lookup(rank, sequence)
         start = match[0] * pool.page_size
-    # The matched pages may be among those that can be evicted until they are locked; no output is clipped.
-    left = pool.free + pool.inactive - 1 - (match[0] if match else 0)
-    left = left * pool.page_size + start - sequence.end_tokens
+    # Pages that may be evicted as long as nobody locks them are counted as needed, and outputs in full.
+    left = (pool.free + pool.inactive - 1) * pool.page_size - sequence.end_tokens
     reserved = rank.reservations.tokens(rank.decoders.passes)
     if sequence.tokens - start < least or left <= (reserved + 1) * rank.ratio.highest:
         return -1
