@@ -37,6 +37,23 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
     rank.budget = rank.pass_tokens - rank.decoders.count
 
 
+def head_waits(rank: RankScheduler) -> bool:
+    """Whether the pass that began with preemptions goes on as a run of decode passes.
+
+    It does if the head, the last victim, cannot get in: what it would need is not given back before a member
+    finishes. Its generated blocks do not count, because nobody holds them.
+    """
+    if not rank.decoders.count or rank._chunk_count or rank.joining or rank.done or rank.rejected:
+        return False
+    if rank.waiting[0].planned or rank.planned or rank.stalled or rank.held_back or rank.watchful or rank.partial is not None:
+        return False
+    head, pool, size = rank.waiting[0], rank.pool, rank.block_size
+    needed = -(-head.tokens // size)
+    if head.keys is not None:
+        needed -= pool.match(head.keys, head.input_tokens // size)[1]
+    return needed > pool.free + pool.inactive
+
+
 def preempt_decoder(rank: RankScheduler, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:
     """Preempt a decoder; one that is scheduled in this pass has computed its last token too."""
     if sequence in rank.stalled:

@@ -77,6 +77,7 @@ class RankScheduler(PricedRun):
         "rejected",
         "run_batch",
         "run_context",
+        "runs_on",
         "singles",
         "spans",
         "stalled",
@@ -122,6 +123,7 @@ class RankScheduler(PricedRun):
         # Prefill cadence of a group: whether this pass defers prefills, and whether the last one that did not
         # left someone waiting.
         self.deferring = self.capacity_bound = False
+        self.runs_on = True  # whether a pass that begins with a preemption may be the first of a run
         self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
         self.try_admit: Callable[[Any, Sequence, int], bool] = try_admit  # the rule for the head of the queue
         self.admit = admit_waiting
@@ -222,8 +224,10 @@ class RankScheduler(PricedRun):
         if self.waiting and not self.preempted:
             self.admit(self, now_ns)
         if self.eventful or not decoders.count:
-            self._price()
-            return 1
+            if not (self.preempted and self.runs_on and preemption.head_waits(self)):
+                self._price()
+                return 1
+            opening = self._opening = decoders.opening()
         return self._plan_run(opening)
 
     def _schedule_running(self, opening: int, now_ns: int) -> None:
