@@ -322,7 +322,8 @@ class SglangScheduler(PricedRun):
             sequence.status = REJECTED
             sequence.terminal_ns = end_ns
         if self.selected:
-            self._commit_prefill(end_ns, terminal)
+            selected, self.selected = self.selected, []
+            terminal += self.end_prefill(selected, end_ns)
         elif self.run_batch:
             if self.lagging:
                 self.catch_up(self.run_batch, first_end_ns)
@@ -384,12 +385,15 @@ class SglangScheduler(PricedRun):
         self.late = False
         self.lagging = bool(self.recent)
 
-    def _commit_prefill(self, end_ns: int, terminal: list[Sequence]) -> None:
-        """Cache what was computed; prompts that are complete emit a token, then decode or complete."""
-        selected, self.selected = self.selected, []
+    def end_prefill(self, selected: list[Sequence], end_ns: int) -> list[Sequence]:
+        """Cache what was computed; prompts that are complete emit a token, then decode or complete.
+
+        Return those that completed.
+        """
         pool, page_size = self.pool, self.pool.page_size
         self.lagging = True
-        joining, ending = [], []
+        joining: list[Sequence] = []
+        ending: list[Sequence] = []
         for sequence in selected:
             computed, tokens = sequence.computed, sequence.tokens
             if computed < tokens:
@@ -403,7 +407,7 @@ class SglangScheduler(PricedRun):
             self.join(joining, end_ns)
         if ending:
             self.end(ending, end_ns)
-            terminal += ending
+        return ending
 
     def end(self, ending: list[Sequence], end_ns: int) -> None:
         """Complete sequences with their prefill: those without output, then those with one token left."""
