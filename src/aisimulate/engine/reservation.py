@@ -49,6 +49,10 @@ class ReservationRatio:
             values.append(max(self.least, values[-1] - self.decay))
         return values[index] if index < len(values) else self.least
 
+    def advance(self, passes: int) -> None:
+        """Let it decay."""
+        self.steps += passes
+
     def restart(self, value: float) -> None:
         """Set it to another value, at most `highest`, from where it decays."""
         self.steps = 0

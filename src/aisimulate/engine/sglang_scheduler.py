@@ -330,7 +330,7 @@ class SglangScheduler(PricedRun):
             # What was taken when the pass began is the growth of the first one.
             terminal += self.decode(passes, self._opening, end_ns)
         elif not self.cooldown:
-            self.ratio.steps += 1
+            self.ratio.advance(1)
         return terminal
 
     def decode(self, passes: int, opened: int, end_ns: int) -> list[Sequence]:
@@ -347,7 +347,7 @@ class SglangScheduler(PricedRun):
         decoders.context_tokens += passes * decoders.count
         pool.grow(done)
         if not self.retracted:
-            self.ratio.steps += passes
+            self.ratio.advance(passes)
         return self.finish_due(end_ns) if done >= decoders.next_due else []
 
     def finish_due(self, end_ns: int) -> list[Sequence]:
@@ -432,11 +432,7 @@ class SglangScheduler(PricedRun):
             pool.take(opening)
         for sequence in joining:
             if fits:
-                if sequence.first_token_ns is None:
-                    sequence.first_token_ns = sequence.last_token_ns = end_ns
-                    sequence.tokens += 1
-                else:
-                    self._emit(sequence, end_ns)
+                self._emit(sequence, end_ns)
                 pool.cache(sequence, sequence.tokens // page_size)
             self.add_decoder(sequence)
 

@@ -104,7 +104,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
                 pool.passes = done
             if done >= decoders.next_due:
                 rank.finish_due(now_ns)
-        rank.ratio.steps += decoders.passes - begun
+        rank.ratio.advance(decoders.passes - begun)
         return now_ns
 
     def start(self, now_ns: int) -> bool:
