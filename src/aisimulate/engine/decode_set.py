@@ -209,7 +209,7 @@ class DecodeSet:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
         rounds, left = divmod(blocks, self.count)
         first = self._next_residue()
-        demands = list(accumulate(self._residues[first:] + self._residues[:first]))
+        demands = list(accumulate(self.residues[first:] + self.residues[:first]))
         fitting = rounds * self._block_size + bisect_right(demands, left)
         return fitting if fitting < passes else passes
 

@@ -90,6 +90,7 @@ class RankScheduler(PricedRun):
     )
 
     fused = False  # whether a pass that prefills is priced as one forward
+    claim: Callable[[Sequence, int], bool] | None = None  # promises the head, which fits, what it will need
 
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
         self.params = params
