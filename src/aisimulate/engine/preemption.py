@@ -45,7 +45,14 @@ def head_waits(rank: RankScheduler) -> bool:
     """
     if not rank.decoders.count or rank._chunk_count or rank.joining or rank.done or rank.rejected:
         return False
-    if rank.waiting[0].planned or rank.planned or rank.stalled or rank.held_back or rank.watchful or rank.partial is not None:
+    if (
+        rank.waiting[0].planned
+        or rank.planned
+        or rank.stalled
+        or rank.held_back
+        or rank.watchful
+        or rank.partial is not None
+    ):
         return False
     head, pool, size = rank.waiting[0], rank.pool, rank.block_size
     needed = -(-head.tokens // size)

@@ -90,11 +90,11 @@ class RadixPool:
 
     __slots__ = (
         "_ahead",
-        "appointments",
         "_clock",
         "_compact_above",
         "_leaves",
         "_nodes",
+        "appointments",
         "caching",
         "free",
         "inactive",

@@ -195,8 +195,6 @@ class PolynomialTimer:
             return self._untabled_until(batch, context_tokens, most, elapsed_ns)
         if batch > self._summed_batches:
             total = sum(table[context_tokens:stop:batch])
-        elif stop < len(sums := self._sums[batch]):
-            total = sums[stop] - sums[context_tokens]
         else:
             total = self._summed_ns(batch, context_tokens, stop)
         if total >= elapsed_ns:
