@@ -331,9 +331,11 @@ class RadixPool:
             start.len += pages - sequence.inserted
             sequence.inserted = pages
             return
-        first = sequence.inserted
-        if (key := self._key(sequence, first)) not in start.children:  # a new branch
-            self._touch(start, now)
+        first, keys = sequence.inserted, sequence.keys
+        key = keys[first // self.stride] if keys and first < sequence.shared else ~sequence.ordinal
+        if key not in start.children:  # a new branch
+            if start is not self.root:
+                self._touch(start, now)
             if start.grower is not None:
                 self._stop_growing(start)
             self._nodes += 1
