@@ -283,20 +283,17 @@ class RadixPool:
                 return
             heappop(leaves)
             node.len = 0
-            self._forget(node)
+            node.touched = _GONE
+            parent = node.parent
+            del parent.children[self._own_key(node)]
+            if not (parent.ref or parent.children):
+                self._offer(parent)
 
     def evict_all(self) -> None:
         """Free all pages that nobody locks."""
         pages = self.free + self.inactive
         self.take(pages)
         self.free = pages
-
-    def _forget(self, node: RadixNode) -> None:
-        parent = node.parent
-        node.touched = _GONE
-        del parent.children[self._own_key(node)]
-        if parent.ref == 0 and not parent.children:
-            self._offer(parent)
 
     def _offer(self, leaf: RadixNode) -> None:
         """Queue an unlocked leaf for eviction."""
@@ -460,18 +457,18 @@ class RadixPool:
         page_size = self.page_size
         full = tokens // page_size if self.caching else 0
         self.free += -(-tokens // page_size) - full
-        node, touched = sequence.leaf, 0
+        node, touched, order = sequence.leaf, 0, sequence.order
         if node.grower is sequence:
             completed = full * page_size
             if completed == tokens:
-                touched = self.passes * _PASS + _COMPLETION + sequence.order
-            elif completed - sequence.base > sequence.touched_to:
-                touched = (completed - sequence.base) * _PASS + sequence.order
+                touched = self.passes * _PASS + _COMPLETION + order
+            elif (due := completed - sequence.base) > sequence.touched_to:
+                touched = due * _PASS + order
             node.grower = None
             node.len = full - node.start
         elif full > sequence.inserted:
-            now = self.passes * _PASS + (_COMPLETION + sequence.order if sequence.order else _LATER)
-            if not sequence.order:
+            now = self.passes * _PASS + (_COMPLETION + order if order else _LATER)
+            if not order:
                 self._clock += 1
                 now += self._clock
             deepest = self._graft(sequence, full, now)

@@ -111,14 +111,18 @@ def _begin(rank: SglangScheduler, sequence: Sequence, least: int, now_ns: int) -
     Return -1 if there are fewer than `least` tokens to compute, or not room for all of them and the output
     whatever the share that is reserved.
     """
-    pool, start, match = rank.pool, sequence.computed, None
-    if not start:
-        match = lookup(rank, sequence)
-        start = match[0] * pool.page_size
-    if sequence.tokens - start < least or not _has_room(rank, sequence.end_tokens + pool.page_size):
+    page_size, start = rank.pool.page_size, sequence.computed
+    if start:
+        goes_on = sequence.tokens - start >= least and _has_room(rank, sequence.end_tokens + page_size)
+        return start if goes_on else -1
+    match = lookup(rank, sequence)
+    start = match[0] * page_size
+    if sequence.tokens - start < least or not _has_room(rank, sequence.end_tokens + page_size):
         return -1
-    if match:
-        _admit(rank, sequence, match, now_ns)
+    if start:
+        rank.pool.pin(sequence, match)
+    sequence.inserted = match[0]
+    sequence.admissions += ((now_ns, start),)
     return start
 
 

@@ -420,10 +420,7 @@ class SglangScheduler(PricedRun):
     def join(self, joining: list[Sequence], end_ns: int) -> None:
         """Let sequences decode from the next pass on, with a token now if all their tokens have a page."""
         pool, page_size = self.pool, self.params.block_size
-        opening = 0
-        for sequence in joining:
-            if sequence.tokens % page_size == 0:
-                opening += 1
+        opening = sum([sequence.tokens % page_size == 0 for sequence in joining])
         fits = opening <= pool.free + pool.inactive
         if not fits:
             pool.evict_all()

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 class SglangWorker(RunWorker[SglangScheduler]):
     """A worker of one rank."""
 
-    __slots__ = ("_other_passes", "_pause")
+    __slots__ = ("_may_skip_plans", "_other_passes", "_pause")
 
     def __init__(self, rank: SglangScheduler) -> None:
         super().__init__(rank)
         self._pause = _Pause([rank], rank.params.prefill_decode_interval)
+        self._may_skip_plans = rank.params.prefill_decode_interval == 0
         self._other_passes = 0  # that do not decode
 
     @property
@@ -37,8 +38,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
-        rank, decoders = self._rank, self._rank.decoders
-        may_skip_plans = rank.params.prefill_decode_interval == 0
+        rank, decoders, may_skip_plans = self._rank, self._rank.decoders, self._may_skip_plans
         while now_ns < until_ns:
             if rank.waiting:
                 if may_skip_plans and not rank.doomed:
