@@ -43,18 +43,9 @@ def head_waits(rank: RankScheduler) -> bool:
     It does if the head, the last victim, cannot get in: what it would need is not given back before a member
     finishes. Its generated blocks do not count, because nobody holds them.
     """
-    if not rank.decoders.count or rank._chunk_count or rank.joining or rank.done or rank.rejected:
-        return False
-    if (
-        rank.waiting[0].planned
-        or rank.planned
-        or rank.stalled
-        or rank.held_back
-        or rank.watchful
-        or rank.partial is not None
-    ):
-        return False
     head, pool, size = rank.waiting[0], rank.pool, rank.block_size
+    if head.planned or rank.planned or rank.stalled or not rank.decoders.count:
+        return False
     needed = -(-head.tokens // size)
     if head.keys is not None:
         needed -= pool.match(head.keys, head.input_tokens // size)[1]

@@ -222,13 +222,14 @@ class RankScheduler(PricedRun):
             stepwise.schedule_running(self, now_ns)
         elif opening or self.partial or self.unusual:
             self._schedule_running(opening, now_ns)
+            if self.preempted and self.runs_on and preemption.head_waits(self):
+                self._opening = opening = decoders.opening()
+                return self._plan_run(opening)
         if self.waiting and not self.preempted:
             self.admit(self, now_ns)
         if self.eventful or not decoders.count:
-            if not (self.preempted and self.runs_on and preemption.head_waits(self)):
-                self._price()
-                return 1
-            opening = self._opening = decoders.opening()
+            self._price()
+            return 1
         return self._plan_run(opening)
 
     def _schedule_running(self, opening: int, now_ns: int) -> None:
@@ -447,7 +448,8 @@ class RankScheduler(PricedRun):
         for sequence in terminal:
             sequence.status = REJECTED
             sequence.terminal_ns = end_ns
-        self.complete(self.done, 0, end_ns, terminal)
+        if self.done:
+            self.complete(self.done, 0, end_ns, terminal)
         return terminal
 
     def _settle_stalled(self, end_ns: int) -> None:
