@@ -24,7 +24,12 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
     waiting = rank.waiting
     running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
     most = rank.params.max_num_seqs
-    if waiting[0].keys is None and rank.try_admit is try_admit and not (rank.fused or rank.planned):
+    if (
+        not waiting[0].admissions
+        and waiting[0].keys is None
+        and rank.try_admit is try_admit
+        and not (rank.fused or rank.planned)
+    ):
         running = _admit_blank(rank, running, now_ns)
     while waiting and running < most and not rank.preempted:
         sequence = waiting[0]

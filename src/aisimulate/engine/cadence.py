@@ -77,6 +77,7 @@ class CadenceScheduler(RankScheduler):
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
         super().__init__(params, timer)
         self.try_admit = _try_admit
+        self.runs_on = False  # whether somebody waits is noted after each pass
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""

@@ -35,6 +35,7 @@ class DecodeRank(Destinations, RankScheduler):
         self.pending: deque[Handoff] = deque()
         self.admit = admit_arrived
         self.watchful = True
+        self.runs_on = False  # the head of its queue may hold its blocks already
         self._accepted = 0
         self._releases = 0  # changes whenever blocks or a slot become free
         self.unblocked = False

@@ -8,7 +8,9 @@ members sit in buckets by that count. (spec 09 section 2)
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from heapq import heappop, heappush
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -185,6 +187,10 @@ class DecodeSet:
             members.sort(key=running_order)
         return members
 
+    def _next_residue(self) -> int:
+        """Give the residue of the members that open a block in the next pass."""
+        return (self.passes - 1) % self._block_size
+
     def opening(self) -> int:
         """Count the members that open a block in the next pass."""
         return self.residues[(self.passes - 1) % self._block_size]
@@ -201,16 +207,11 @@ class DecodeSet:
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
-        if self.demand(passes) <= blocks:
-            return passes
-        low, high = 1, passes
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.demand(middle) <= blocks:
-                low = middle
-            else:
-                high = middle
-        return low
+        rounds, left = divmod(blocks, self.count)
+        first = self._next_residue()
+        demands = list(accumulate(self.residues[first:] + self.residues[:first]))
+        fitting = rounds * self._block_size + bisect_right(demands, left)
+        return fitting if fitting < passes else passes
 
     def advance(self, passes: int) -> bool:
         """Let every member grow by `passes` tokens; return whether one of them may have finished."""

@@ -44,8 +44,11 @@ class InFlight(Protocol):
 def in_flight_of(worker: object) -> InFlight | None:
     """Make the view of a worker; None for a kind that nobody knows, such as one with drafts."""
     if isinstance(worker, RankWorker):
+        worker.ranks[0].runs_on = False  # a preemption is told when its pass begins, and counted at its end
         return _OneRank(worker)
     if isinstance(worker, GroupWorker) and not _speculates(worker):
+        for rank in worker.ranks:
+            rank.runs_on = False
         return _ManyRanks(worker)
     return None
 

@@ -82,7 +82,8 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
         or tokens == sequence.end_tokens
     ):
         return False
-    if rank.try_admit is not try_admit or batch >= rank.params.max_num_seqs or room < 0:
+    claim = rank.claim
+    if (claim is None and rank.try_admit is not try_admit) or batch >= rank.params.max_num_seqs or room < 0:
         return False
     if opening:
         pool.take(opening)
@@ -97,6 +98,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
         or start >= tokens
         or -(-tokens // size) - held > room
         or (is_cut and _refuses(rank, batch))
+        or (claim is not None and not claim(sequence, held))
     ):
         # The planner takes these blocks again; nothing has happened since.
         pool.free += opening

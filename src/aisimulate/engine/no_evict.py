@@ -26,16 +26,17 @@ class NoEvictScheduler(RankScheduler):
     only admissions and completions change it.
     """
 
-    __slots__ = ("headroom_blocks",)
+    __slots__ = ("_room_tokens", "headroom_blocks")
 
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
         super().__init__(params, timer)
+        self._room_tokens = params.total_kv_tokens
         self.headroom_blocks = params.num_gpu_blocks
         self.try_admit = try_admit
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank; its output is cut to what the pool can hold."""
-        room = self.params.total_kv_tokens
+        room = self._room_tokens
         if sequence.input_tokens < room < sequence.end_tokens:
             sequence.end_tokens = room
         super().submit(sequence)
@@ -54,6 +55,14 @@ class NoEvictScheduler(RankScheduler):
         self.overtaken = self.watchful = self.partial is not None
         return self.overtaken
 
+    def claim(self, sequence: Sequence, held: int) -> bool:
+        """Promise a sequence its blocks but the `held` ones of its cached prefix, if that many are left."""
+        needed = -(-sequence.end_tokens // self.block_size) - held
+        if needed > self.headroom_blocks:
+            return False
+        self.headroom_blocks -= needed
+        return True
+
     def complete(
         self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]
     ) -> None:
@@ -65,8 +74,10 @@ class NoEvictScheduler(RankScheduler):
         super().complete(sequences, uncomputed, end_ns, terminal)
         self.headroom_blocks += pool.free + pool.inactive - held
         if uncomputed:
-            # A block for the last token alone was promised, but is not needed.
-            self.headroom_blocks += len([1 for sequence in sequences if sequence.tokens % size == 1])
+            for sequence in sequences:
+                if sequence.tokens % size == 1:
+                    # A block for the last token alone was promised, but is not needed.
+                    self.headroom_blocks += 1
 
 
 def try_admit(rank: NoEvictScheduler, sequence: Sequence, now_ns: int) -> bool:

@@ -10,6 +10,10 @@ class PageDecoders(DecodeSet):
 
     __slots__ = ()
 
+    def _next_residue(self) -> int:
+        """Give the residue of the members that open a page in the next pass."""
+        return self.passes % self._block_size
+
     def opening(self) -> int:
         """Count the members that open a page in the next pass."""
         return self.residues[self.passes % self._block_size]

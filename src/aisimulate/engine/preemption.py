@@ -20,18 +20,36 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
     Victims come off the tail, so they were not scheduled in this pass and no budget returns.
     """
     pool, members = rank.pool, rank.decoders.members
-    for sequence in rank.decoders.openers():
-        while sequence in members:
-            if pool.free + pool.inactive:
-                pool.take(1)
-                break
-            if rank.partial is not None:
-                preempt_partial(rank)
-            elif rank.decoders.reordered:
-                preempt_decoder(rank, max(members, key=running_order), now_ns)
-            else:
-                preempt_decoder(rank, next(reversed(members)), now_ns)
+    openers, opened = rank.decoders.openers(), 0
+    while left := len(openers) - opened:
+        if room := pool.free + pool.inactive:
+            served = min(room, left)
+            pool.take(served)
+            opened += served
+        elif rank.partial is not None:
+            preempt_partial(rank)
+        else:
+            reordered = rank.decoders.reordered
+            victim = max(members, key=running_order) if reordered else next(reversed(members))
+            preempt_decoder(rank, victim, now_ns)
+            if victim is openers[-1]:
+                openers.pop()
     rank.budget = rank.pass_tokens - rank.decoders.count
+
+
+def head_waits(rank: RankScheduler) -> bool:
+    """Whether the pass that began with preemptions goes on as a run of decode passes.
+
+    It does if the head, the last victim, cannot get in: what it would need is not given back before a member
+    finishes. Its generated blocks do not count, because nobody holds them.
+    """
+    head, pool, size = rank.waiting[0], rank.pool, rank.block_size
+    if head.planned or rank.planned or rank.stalled or not rank.decoders.count:
+        return False
+    needed = -(-head.tokens // size)
+    if head.keys is not None:
+        needed -= pool.match(head.keys, head.input_tokens // size)[1]
+    return needed > pool.free + pool.inactive
 
 
 def preempt_decoder(rank: RankScheduler, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:

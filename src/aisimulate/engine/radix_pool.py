@@ -90,11 +90,11 @@ class RadixPool:
 
     __slots__ = (
         "_ahead",
-        "_appointments",
         "_clock",
         "_compact_above",
         "_leaves",
         "_nodes",
+        "appointments",
         "caching",
         "free",
         "inactive",
@@ -117,7 +117,8 @@ class RadixPool:
         self._ahead = 0  # sequences before this place in the running order have done one pass more
         self._clock = 0
         self._nodes = 0
-        self._appointments: list[tuple[int, int, Sequence]] = []
+        # Decoders that do not grow by themselves, by the pass in which they have their next page.
+        self.appointments: list[tuple[int, int, Sequence]] = []
         # Unlocked leaves by last touch; an entry is void when its node was touched again, locked or grown.
         self._leaves: list[tuple[int, int, RadixNode]] = []
         self._compact_above = _COMPACT_SLACK
@@ -127,11 +128,15 @@ class RadixPool:
     def match(self, sequence: Sequence, limit: int) -> Match:
         """Find the longest cached prefix of a prompt, at most `limit` pages. Changes nothing."""
         node: RadixNode = self.root
+        keys, shared, stride = sequence.keys, sequence.shared, self.stride
         position = used = 0
         while position < limit:
-            child = self._child(node, sequence, position)
+            key = keys[position // stride] if keys and position < shared else ~sequence.ordinal
+            child = node.children.get(key)
             if child is None:
                 break
+            if child.grower is not None:
+                child.len = self._grown(child.grower) - child.start
             used = self._agreement(child, sequence, position, limit)
             node = child
             position += used
@@ -154,22 +159,33 @@ class RadixPool:
         return ~sequence.ordinal
 
     def _agreement(self, child: RadixNode, sequence: Sequence, position: int, limit: int) -> int:
-        """Count the pages of `child` that agree with those of `sequence`, at most up to page `limit`."""
-        end = min(position + child.len, limit)
-        is_own = child.owner == sequence.ordinal
-        keyed = min(end, child.tail, sequence.shared)
+        """Count the pages of `child` that agree with those of `sequence`, at most up to page `limit`.
+
+        The first page does, since it was found by its key.
+        """
+        end = position + child.len
+        if end > limit:
+            end = limit
+        if child.owner == sequence.ordinal:
+            return end - position
+        if end > child.tail:
+            end = child.tail
+        if end > sequence.shared:
+            end = sequence.shared
         ids, keys = child.ids, sequence.keys
-        if position < keyed and ids is not keys:
-            assert ids is not None
-            assert keys is not None
-            stride = self.stride
-            first, last = position // stride, -(-keyed // stride)
-            if ids[first:last] != keys[first:last]:
-                index = first + 1
-                while ids[index] == keys[index]:
-                    index += 1
-                return index * stride - position
-        return (end if is_own else keyed) - position
+        if ids is keys:
+            return end - position
+        assert ids is not None
+        assert keys is not None
+        stride = self.stride
+        first = position // stride
+        last = -(-end // stride)
+        if last > first + 1 and ids[first:last] != keys[first:last]:
+            index = first + 1
+            while ids[index] == keys[index]:
+                index += 1
+            return index * stride - position
+        return end - position
 
     def _grown(self, sequence: Sequence) -> int:
         """Pages a grower has in the tree; what its last token completes is left to its completion."""
@@ -184,30 +200,38 @@ class RadixPool:
         self._clock += 1
         now = self.passes * _PASS + _LATER + self._clock
         if used < node.len:
-            self._touch(node.parent, now)
-            node = self._split(node, used)
-        else:
-            self._touch(node, now)
-            if node.grower is not None:
-                self._stop_growing(node)
-        sequence.leaf = node
-        while node.parent is not node:
+            sequence.leaf = node = self._split(node, used)
             if node.ref == 0:
                 self.inactive -= node.len
             node.ref += 1
             node = node.parent
-
-    def unpin(self, sequence: Sequence) -> None:
-        """Unlock the path of `sequence`."""
-        node = sequence.leaf
-        while node.parent is not node:
-            node.ref -= 1
+        else:
+            sequence.leaf = node
+            if node.grower is not None:
+                self._stop_growing(node)
+        while (parent := node.parent) is not node:
+            if node.touched < now:
+                node.touched = now
             if node.ref == 0:
+                self.inactive -= node.len
+            node.ref += 1
+            node = parent
+
+    def unpin(self, sequence: Sequence, now: int = 0) -> None:
+        """Unlock the path of `sequence`, touched at `now` for the last time."""
+        node, leaves = sequence.leaf, self._leaves
+        while (parent := node.parent) is not node:
+            if node.touched < now:
+                node.touched = now
+            ref = node.ref = node.ref - 1
+            if not ref:
                 self.inactive += node.len
                 if not node.children:
-                    self._offer(node)
-            node = node.parent
-        sequence.leaf = self.root
+                    heappush(leaves, (node.touched, node.serial, node))
+            node = parent
+        sequence.leaf = node
+        if len(leaves) > self._compact_above:
+            self._compact()
 
     def _touch(self, node: RadixNode, now: int) -> None:
         while node.parent is not node:
@@ -247,49 +271,46 @@ class RadixPool:
             return
         self.free = 0
         self.inactive += left
-        self._drop(-left)
-
-    def evict_all(self) -> None:
-        """Free all pages that nobody locks."""
-        self.free += self.inactive
-        self._drop(self.inactive)
-        self.inactive = 0
-
-    def _drop(self, pages: int) -> None:
         leaves = self._leaves
-        while pages:
+        while left:
             touched, _, node = leaves[0]
             if node.touched != touched or node.ref or node.children:
                 heappop(leaves)
                 continue
-            left = node.len - pages
+            left += node.len
             if left > 0:
                 node.len = left
                 return
             heappop(leaves)
-            pages -= node.len
             node.len = 0
-            self._forget(node)
+            node.touched = _GONE
+            parent = node.parent
+            del parent.children[self._own_key(node)]
+            if not (parent.ref or parent.children):
+                self._offer(parent)
 
-    def _forget(self, node: RadixNode) -> None:
-        parent = node.parent
-        node.touched = _GONE
-        del parent.children[self._own_key(node)]
-        if parent.ref == 0 and not parent.children:
-            self._offer(parent)
+    def evict_all(self) -> None:
+        """Free all pages that nobody locks."""
+        pages = self.free + self.inactive
+        self.take(pages)
+        self.free = pages
 
     def _offer(self, leaf: RadixNode) -> None:
         """Queue an unlocked leaf for eviction."""
         heappush(self._leaves, (leaf.touched, leaf.serial, leaf))
         if len(self._leaves) > self._compact_above:
-            kept = dict.fromkeys(
-                (touched, serial, node)
-                for touched, serial, node in self._leaves
-                if node.touched == touched and not (node.ref or node.children)
-            )
-            self._leaves = list(kept)
-            heapify(self._leaves)
-            self._compact_above = 2 * len(kept) + _COMPACT_SLACK
+            self._compact()
+
+    def _compact(self) -> None:
+        """Drop void entries from the queue of leaves, in place."""
+        kept = dict.fromkeys(
+            (touched, serial, node)
+            for touched, serial, node in self._leaves
+            if node.touched == touched and not (node.ref or node.children)
+        )
+        self._leaves[:] = kept
+        heapify(self._leaves)
+        self._compact_above = 2 * len(kept) + _COMPACT_SLACK
 
     # Insertion ----------------------------------------------------------------------------------------
 
@@ -305,6 +326,19 @@ class RadixPool:
             self._touch(start, now)
             start.ids, start.tail, start.owner = sequence.keys, sequence.shared, sequence.ordinal
             start.len += pages - sequence.inserted
+            sequence.inserted = pages
+            return
+        first, keys = sequence.inserted, sequence.keys
+        key = keys[first // self.stride] if keys and first < sequence.shared else ~sequence.ordinal
+        if key not in start.children:  # a new branch
+            if start is not self.root:
+                self._touch(start, now)
+            if start.grower is not None:
+                self._stop_growing(start)
+            self._nodes += 1
+            node = RadixNode(first, pages - first, sequence, start, now, self._nodes)
+            node.ref = 1
+            start.children[key] = sequence.leaf = node
             sequence.inserted = pages
             return
         node = self._graft(sequence, pages, now)
@@ -333,7 +367,9 @@ class RadixPool:
                 break
             child = self._child(node, sequence, position)
             if child is None:
-                return self._hang(node, sequence, position, pages, now)
+                child = self._hang(node, sequence, position, pages, now)
+                self.inactive += child.len
+                return child
             used = self._agreement(child, sequence, position, pages)
             position += used
             self.free += used
@@ -358,7 +394,6 @@ class RadixPool:
         self._nodes += 1
         child = RadixNode(position, pages - position, sequence, node, now, self._nodes)
         node.children[self._key(sequence, position)] = child
-        self.inactive += child.len
         return child
 
     # Decoders -----------------------------------------------------------------------------------------
@@ -367,12 +402,13 @@ class RadixPool:
         """Let a decoder's node grow by itself, or note when it has the next page for the tree."""
         if not self.caching:
             return
-        sequence.touched_to = self.passes
+        passes = sequence.touched_to = self.passes
         node = sequence.leaf
-        is_there = sequence.inserted == (self.passes + sequence.base) // self.page_size
+        is_there = sequence.inserted == (passes + sequence.base) // self.page_size
         if is_there and node.ref == 1 and not node.children:
             node.grower = sequence
-            node.ids, node.tail, node.owner = sequence.keys, sequence.shared, sequence.ordinal
+            if node.owner != sequence.ordinal:
+                node.ids, node.tail, node.owner = sequence.keys, sequence.shared, sequence.ordinal
         else:
             self._appoint(sequence)
 
@@ -396,11 +432,11 @@ class RadixPool:
     def _appoint(self, sequence: Sequence) -> None:
         """Note the pass in which a decoder that does not grow by itself has the next page for the tree."""
         due = max((sequence.inserted + 1) * self.page_size - sequence.base, self.passes + 1)
-        heappush(self._appointments, (due, sequence.order, sequence))
+        heappush(self.appointments, (due, sequence.order, sequence))
 
     def grow(self, passes: int) -> None:
         """Let the decoders have done `passes` passes; keep the appointments up to there in order."""
-        appointments = self._appointments
+        appointments = self.appointments
         while appointments and appointments[0][0] <= passes:
             due, order, sequence = heappop(appointments)
             if sequence.order != order or sequence.leaf.grower is sequence:
@@ -418,24 +454,28 @@ class RadixPool:
 
     def complete(self, sequence: Sequence, tokens: int) -> None:
         """Cache all full pages of a sequence that ended with `tokens` tokens in pages, and let go of them."""
-        full = tokens // self.page_size if self.caching else 0
-        self.free += -(-tokens // self.page_size) - full
-        now = self.passes * _PASS + (_COMPLETION + sequence.order if sequence.order else _LATER)
-        node = sequence.leaf
+        page_size = self.page_size
+        full = tokens // page_size if self.caching else 0
+        self.free += -(-tokens // page_size) - full
+        node, touched, order = sequence.leaf, 0, sequence.order
         if node.grower is sequence:
-            self._catch_up(sequence)
-            if full > self._grown(sequence):
-                self._touch(node, now)
+            completed = full * page_size
+            if completed == tokens:
+                touched = self.passes * _PASS + _COMPLETION + order
+            elif (due := completed - sequence.base) > sequence.touched_to:
+                touched = due * _PASS + order
             node.grower = None
             node.len = full - node.start
         elif full > sequence.inserted:
-            if not sequence.order:
+            now = self.passes * _PASS + (_COMPLETION + order if order else _LATER)
+            if not order:
                 self._clock += 1
                 now += self._clock
             deepest = self._graft(sequence, full, now)
             if deepest.ref == 0 and not deepest.children:
                 self._offer(deepest)
-        self._let_go(sequence)
+        self.unpin(sequence, touched)
+        sequence.inserted = sequence.order = 0
 
     def release(self, sequence: Sequence, tokens: int) -> None:
         """Let go of everything; what is in the tree stays there. `tokens`: those that occupy pages."""
@@ -446,8 +486,5 @@ class RadixPool:
             node.len = sequence.inserted - node.start
             node.grower = None
         self.free += -(-tokens // self.page_size) - sequence.inserted
-        self._let_go(sequence)
-
-    def _let_go(self, sequence: Sequence) -> None:
         self.unpin(sequence)
         sequence.inserted = sequence.order = 0

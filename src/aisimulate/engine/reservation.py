@@ -21,34 +21,41 @@ _DECAY_PASSES = 600.0
 
 
 class ReservationRatio:
-    """The share, `value`, which decays step by step from `first` down to `least`."""
+    """The share, which decays step by step from `first` down to `least`; `steps` of them are done.
 
-    __slots__ = ("_at", "_values", "decay", "first", "least", "value")
+    It never exceeds `highest`.
+    """
+
+    __slots__ = ("_values", "decay", "first", "highest", "least", "steps")
 
     def __init__(self, conservativeness: float) -> None:
-        self.value = self.first = _FIRST_RATIO * conservativeness
+        self.first = _FIRST_RATIO * conservativeness
+        self.highest = max(self.first, 1.0)
         self.least = self.first * _LEAST_SHARE
         self.decay = (self.first - self.least) / _DECAY_PASSES
         self._values = [self.first]  # as far as they were asked for
-        self._at = 0
+        self.steps = 0
+
+    @property
+    def value(self) -> float:
+        """The share now."""
+        return self.ahead(0)
 
     def ahead(self, passes: int) -> float:
         """Tell the share after `passes` more passes."""
         values = self._values
-        index = self._at + passes
+        index = self.steps + passes
         while len(values) <= index and values[-1] != self.least:
             values.append(max(self.least, values[-1] - self.decay))
         return values[index] if index < len(values) else self.least
 
     def advance(self, passes: int) -> None:
         """Let it decay."""
-        if self.value != self.least:
-            self.value = self.ahead(passes)
-            self._at += passes
+        self.steps += passes
 
     def restart(self, value: float) -> None:
-        """Set it to another value, from where it decays."""
-        self.value, self._at = value, 0
+        """Set it to another value, at most `highest`, from where it decays."""
+        self.steps = 0
         if self._values[0] != value:
             self._values = [value]
 
@@ -57,7 +64,7 @@ class Reservations:
     """The sum over decoders of the tokens they may still generate, each counted as at most `clip`.
 
     A decoder's remaining tokens are its finishing pass minus the passes done, so the sum for any pass is
-    O(1); those above `clip` are kept apart until they are not.
+    O(1); those above `clip` are kept apart until somebody asks for the sum when they no longer are.
     """
 
     __slots__ = ("_clip", "_clipped", "_entries", "_finishes", "_turns", "count")
@@ -89,7 +96,14 @@ class Reservations:
             self.count -= 1
             self._finishes -= sequence.end_tokens - sequence.base
 
-    def advance(self, passes: int) -> None:
+    def finish(self, finished: int, passes: int) -> None:
+        """Forget decoders whose finishing pass is `passes`, the last of those done."""
+        if self._clipped:
+            self._advance(passes)
+        self.count -= finished
+        self._finishes -= finished * passes
+
+    def _advance(self, passes: int) -> None:
         """Take note that `passes` are done."""
         turns = self._turns
         while turns and turns[0][0] <= passes:
@@ -100,11 +114,13 @@ class Reservations:
                 self._finishes += sequence.end_tokens - sequence.base
 
     def next_turn(self) -> int:
-        """Give the pass count up to which `tokens` may be asked for."""
+        """Give the pass count up to which `tokens` may be asked for in advance, once it was asked for now."""
         return self._turns[0][0] if self._turns else _NEVER
 
     def tokens(self, passes: int) -> int:
-        """Sum up for when `passes` will be done."""
+        """Sum up for when `passes` are done."""
+        if self._turns and self._turns[0][0] <= passes:
+            self._advance(passes)
         return self._finishes - self.count * passes + self._clip * len(self._clipped)
 
     def exact(self, decoders: Iterable[Sequence], passes: int, ratio: float) -> float:

@@ -77,6 +77,7 @@ class RankScheduler(PricedRun):
         "rejected",
         "run_batch",
         "run_context",
+        "runs_on",
         "singles",
         "spans",
         "stalled",
@@ -89,6 +90,7 @@ class RankScheduler(PricedRun):
     )
 
     fused = False  # whether a pass that prefills is priced as one forward
+    claim: Callable[[Sequence, int], bool] | None = None  # promises the head, which fits, what it will need
 
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
         self.params = params
@@ -122,6 +124,7 @@ class RankScheduler(PricedRun):
         # Prefill cadence of a group: whether this pass defers prefills, and whether the last one that did not
         # left someone waiting.
         self.deferring = self.capacity_bound = False
+        self.runs_on = True  # whether a pass that begins with a preemption may be the first of a run
         self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
         self.try_admit: Callable[[Any, Sequence, int], bool] = try_admit  # the rule for the head of the queue
         self.admit = admit_waiting
@@ -219,6 +222,9 @@ class RankScheduler(PricedRun):
             stepwise.schedule_running(self, now_ns)
         elif opening or self.partial or self.unusual:
             self._schedule_running(opening, now_ns)
+            if self.preempted and self.runs_on and preemption.head_waits(self):
+                self._opening = opening = decoders.opening()
+                return self._plan_run(opening)
         if self.waiting and not self.preempted:
             self.admit(self, now_ns)
         if self.eventful or not decoders.count:
@@ -442,7 +448,8 @@ class RankScheduler(PricedRun):
         for sequence in terminal:
             sequence.status = REJECTED
             sequence.terminal_ns = end_ns
-        self.complete(self.done, 0, end_ns, terminal)
+        if self.done:
+            self.complete(self.done, 0, end_ns, terminal)
         return terminal
 
     def _settle_stalled(self, end_ns: int) -> None:

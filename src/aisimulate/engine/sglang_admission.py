@@ -51,7 +51,7 @@ def admit_waiting(rank: SglangScheduler, now_ns: int) -> Refusal | None:
 def _admit(rank: SglangScheduler, sequence: Sequence, now_ns: int) -> Refusal | None:
     """Select a prompt, or as much of it as fits into a chunk, if there is room for it."""
     page_size, computed = rank.pool.page_size, sequence.computed
-    match = rank.pool.miss if computed else _lookup(rank, sequence)
+    match = rank.pool.miss if computed else lookup(rank, sequence)
     start = computed or match[0] * page_size
     chunk = extent = sequence.tokens - start
     # A prompt is only taken whole if its last page fits as well.
@@ -87,11 +87,9 @@ def _exact_room(rank: SglangScheduler) -> float:
     return rank.left - rank.reservations.exact(decoders.members, decoders.passes, rank.ratio.value)
 
 
-def _lookup(rank: SglangScheduler, sequence: Sequence) -> Match:
+def lookup(rank: SglangScheduler, sequence: Sequence) -> Match:
     """Find the cached part of a prompt that is not begun; its last token is computed if output follows."""
     pool = rank.pool
-    if not pool.caching:
-        return pool.miss
     tokens = sequence.tokens - (sequence.end_tokens > sequence.input_tokens)
     return pool.match(sequence, tokens // pool.page_size)
 

@@ -32,7 +32,7 @@ class SglangPrefillRank(SglangScheduler):
         self.eventful = bool(self.selected or self.rejected)
         return passes
 
-    def _end(self, ending: list[Sequence], end_ns: int) -> None:
+    def end(self, ending: list[Sequence], end_ns: int) -> None:
         """End prefills, those without output first; their pages stay held."""
         del end_ns
         ending.sort(key=tokens_left)

@@ -41,9 +41,11 @@ class SglangScheduler(PricedRun):
 
     __slots__ = (
         "_ends",
+        "_longest_prompt",
         "_opening",
         "_starts",
         "chunk_left",
+        "chunk_tokens",
         "cooldown",
         "decoders",
         "doomed",
@@ -101,15 +103,19 @@ class SglangScheduler(PricedRun):
         self.lagging = False
         self.late = False  # some of them have had no token yet, because there was no page for it
         self.last_decode_ns = 0
-        # Gaps of one sequence, gaps of several that waited for prompts, and passes of retracted decoders.
+        # Gaps of one sequence, rows of `GapLog.passes` for those that waited for prompts, and passes of
+        # retracted decoders.
         self.singles: list[tuple[int, Sequence]] = []
-        self.lags: list[tuple[int, int, int]] = []
+        self.lags: list[int] = []
         self.spans: list[tuple[Sequence, int, int]] = []
         # The pass in flight.
         self.selected: list[Sequence] = []
         self._starts = self._ends = 0  # sums of their tokens in pages, before and after
         # What the selection may still use: of the budgets, and tokens that are not reserved (`room`, give or
         # take `room_margin`; without what is reserved for decoders `left`).
+        whole_pages = params.chunked_prefill_size // params.block_size * params.block_size
+        # Tokens of a whole chunk; 0 if it is never computed in one pass.
+        self.chunk_tokens = whole_pages if whole_pages <= params.max_prefill_tokens else 0
         self.input_left = self.chunk_left = self.left = 0
         self.room = self.room_margin = 0.0
         self.rejected: list[Sequence] = []
@@ -117,29 +123,32 @@ class SglangScheduler(PricedRun):
         self.retracted = False
         self.prefills = False  # the pass computes tokens of prompts
         self.run_batch = self.run_context = self.pass_ns = self._opening = 0
+        self._longest_prompt = params.total_kv_tokens
+        if params.max_model_len is not None:
+            self._longest_prompt = min(params.total_kv_tokens, params.max_model_len - 1)
 
     # Queue --------------------------------------------------------------------------------------------
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
-        params, prompt = self.params, sequence.input_tokens
+        params, pool, prompt = self.params, self.pool, sequence.input_tokens
         if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
         sequence.shared = 0
-        if sequence.keys is not None:
-            self.pool.stride = sequence.stride
-            sequence.shared = len(sequence.keys) if sequence.planned else prompt // params.block_size
-        sequence.leaf = self.pool.root
+        if (keys := sequence.keys) is not None:
+            pool.stride = sequence.stride
+            sequence.shared = len(keys) if sequence.planned else prompt // pool.page_size
+        sequence.leaf = pool.root
         sequence.computed = sequence.inserted = sequence.order = 0
         limit = params.max_model_len
         if limit is not None and sequence.end_tokens > limit:
             sequence.end_tokens = max(prompt, limit)
-        if limit is not None and prompt >= limit:
-            sequence.reason = PROMPT_OVER_MODEL_LEN
-        elif prompt > params.total_kv_tokens:
-            sequence.reason = PROMPT_OVER_CAPACITY
-        self.doomed = self.doomed or sequence.reason is not None
+        if prompt > self._longest_prompt:
+            over_limit = limit is not None and prompt >= limit
+            sequence.reason = PROMPT_OVER_MODEL_LEN if over_limit else PROMPT_OVER_CAPACITY
+        if sequence.reason is not None:
+            self.doomed = True
         self.waiting.append(sequence)
 
     @property
@@ -313,7 +322,8 @@ class SglangScheduler(PricedRun):
             sequence.status = REJECTED
             sequence.terminal_ns = end_ns
         if self.selected:
-            self._commit_prefill(end_ns, terminal)
+            selected, self.selected = self.selected, []
+            terminal += self.end_prefill(selected, end_ns)
         elif self.run_batch:
             if self.lagging:
                 self.catch_up(self.run_batch, first_end_ns)
@@ -336,25 +346,30 @@ class SglangScheduler(PricedRun):
         done = decoders.passes = decoders.passes + passes
         decoders.context_tokens += passes * decoders.count
         pool.grow(done)
-        self.reservations.advance(done)
         if not self.retracted:
             self.ratio.advance(passes)
-        if done < decoders.next_due:
-            return []
-        finished = decoders.pop_finished()
+        return self.finish_due(end_ns) if done >= decoders.next_due else []
+
+    def finish_due(self, end_ns: int) -> list[Sequence]:
+        """Complete the decoders that have all their tokens; they got the last at `end_ns`."""
+        finished = self.decoders.pop_finished()
+        self.reservations.finish(len(finished), self.decoders.passes)
+        complete = self.pool.complete
+        if self.planned or self.recent:
+            for sequence in finished:
+                self.planned -= sequence.planned
+                self.recent.pop(sequence, None)
         for sequence in finished:
-            self.reservations.remove(sequence)
-            self.planned -= sequence.planned
-            self.recent.pop(sequence, None)
-            sequence.last_token_ns = end_ns
-            self._complete(sequence, sequence.tokens, end_ns)
+            complete(sequence, sequence.tokens)
+            sequence.status = COMPLETED
+            sequence.last_token_ns = sequence.terminal_ns = end_ns
         return finished
 
     def catch_up(self, batch: int, end_ns: int) -> None:
         """Note the gaps of the first decode pass after others: decoders waited, or joined in between."""
         recent, passes = self.recent, self.decoders.passes
         if others := batch - len(recent):
-            self.lags.append((end_ns - self.last_decode_ns, others, passes))
+            self.lags += (end_ns - self.last_decode_ns, others, passes)
         self.recent = {}
         for sequence in recent:
             last_ns = sequence.last_token_ns
@@ -370,12 +385,15 @@ class SglangScheduler(PricedRun):
         self.late = False
         self.lagging = bool(self.recent)
 
-    def _commit_prefill(self, end_ns: int, terminal: list[Sequence]) -> None:
-        """Cache what was computed; prompts that are complete emit a token, then decode or complete."""
-        selected, self.selected = self.selected, []
+    def end_prefill(self, selected: list[Sequence], end_ns: int) -> list[Sequence]:
+        """Cache what was computed; prompts that are complete emit a token, then decode or complete.
+
+        Return those that completed.
+        """
         pool, page_size = self.pool, self.pool.page_size
         self.lagging = True
-        joining, ending = [], []
+        joining: list[Sequence] = []
+        ending: list[Sequence] = []
         for sequence in selected:
             computed, tokens = sequence.computed, sequence.tokens
             if computed < tokens:
@@ -386,12 +404,12 @@ class SglangScheduler(PricedRun):
             else:
                 ending.append(sequence)
         if joining:
-            self._join(joining, end_ns)
+            self.join(joining, end_ns)
         if ending:
-            self._end(ending, end_ns)
-            terminal += ending
+            self.end(ending, end_ns)
+        return ending
 
-    def _end(self, ending: list[Sequence], end_ns: int) -> None:
+    def end(self, ending: list[Sequence], end_ns: int) -> None:
         """Complete sequences with their prefill: those without output, then those with one token left."""
         ending.sort(key=tokens_left)
         for sequence in ending:
@@ -399,16 +417,16 @@ class SglangScheduler(PricedRun):
                 self._emit(sequence, end_ns)
             self._complete(sequence, sequence.computed, end_ns)
 
-    def _join(self, joining: list[Sequence], end_ns: int) -> None:
+    def join(self, joining: list[Sequence], end_ns: int) -> None:
         """Let sequences decode from the next pass on, with a token now if all their tokens have a page."""
         pool, page_size = self.pool, self.params.block_size
-        opening = [sequence.tokens % page_size for sequence in joining].count(0)
+        opening = sum([sequence.tokens % page_size == 0 for sequence in joining])
         fits = opening <= pool.free + pool.inactive
-        if fits:
-            pool.take(opening)
-        else:
+        if not fits:
             pool.evict_all()
             self.late = True
+        elif opening:
+            pool.take(opening)
         for sequence in joining:
             if fits:
                 self._emit(sequence, end_ns)
@@ -417,13 +435,13 @@ class SglangScheduler(PricedRun):
 
     def add_decoder(self, sequence: Sequence) -> None:
         """Let a sequence whose tokens all have a page decode from the next pass on."""
-        self.entered += 1
-        sequence.order = self.entered
+        self.entered = sequence.order = self.entered + 1
         self.decoders.add(sequence)
         sequence.joined += 1  # its gap in the next pass is noted as its own
         self.pool.begin_growth(sequence)
         self.reservations.add(sequence, self.decoders.passes)
-        self.planned += sequence.planned
+        if sequence.planned:
+            self.planned += 1
         self.recent[sequence] = None
 
     def _emit(self, sequence: Sequence, end_ns: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.gap_log import Absences, GapLog, joined
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.sglang_head import compute_head
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 if TYPE_CHECKING:
@@ -22,37 +23,51 @@ if TYPE_CHECKING:
 class SglangWorker(RunWorker[SglangScheduler]):
     """A worker of one rank."""
 
-    __slots__ = ("_pass_count", "_pause")
+    __slots__ = ("_may_skip_plans", "_other_passes", "_pause")
 
     def __init__(self, rank: SglangScheduler) -> None:
         super().__init__(rank)
         self._pause = _Pause([rank], rank.params.prefill_decode_interval)
-        self._pass_count = 0
+        self._may_skip_plans = rank.params.prefill_decode_interval == 0
+        self._other_passes = 0  # that do not decode
 
     @property
     def passes(self) -> int:
         """Passes simulated so far."""
-        return self._pass_count
+        return self._rank.decoders.passes + self._other_passes
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
-        rank, timer = self._rank, self._timer
-        decoders = rank.decoders
-        while now_ns < until_ns and (decoders.count or rank.waiting):
-            if not (rank.waiting or rank.cooldown or rank.late or rank.planned):
-                plans = self.plans
+        rank, decoders, may_skip_plans = self._rank, self._rank.decoders, self._may_skip_plans
+        while now_ns < until_ns:
+            if rank.waiting:
+                if may_skip_plans and not rank.doomed:
+                    passes, now_ns = compute_head(rank, now_ns, until_ns)
+                    if passes:
+                        self.plans += passes
+                        self._other_passes += passes
+                        continue
+            elif not decoders.count:
+                break
+            elif not (rank.cooldown or rank.late or rank.planned):
+                done = decoders.passes
                 now_ns = self._decode_on(now_ns, until_ns)
-                if self.plans > plans:
+                if decoders.passes > done:
                     continue
-            self.plans += 1
-            if rank.cooldown:
-                self._pause.resume()
-            passes, pass_ns = rank.plan(now_ns), rank.pass_ns
-            if batch := rank.run_batch:
-                passes, pass_ns = timer.passes_until(batch, rank.run_context, passes, until_ns - now_ns)
-            self._end(now_ns, passes, now_ns + pass_ns)
-            now_ns += pass_ns
+            now_ns = self._run_plan(now_ns, until_ns)
         return now_ns
+
+    def _run_plan(self, now_ns: int, until_ns: int) -> int:
+        """Plan a pass or a run at `now_ns` and end it, a run at its first boundary at or after `until_ns`."""
+        rank = self._rank
+        self.plans += 1
+        if rank.cooldown:
+            self._pause.resume()
+        passes, pass_ns = rank.plan(now_ns), rank.pass_ns
+        if batch := rank.run_batch:
+            passes, pass_ns = self._timer.passes_until(batch, rank.run_context, passes, until_ns - now_ns)
+        self._end(now_ns, passes, now_ns + pass_ns)
+        return now_ns + pass_ns
 
     def _decode_on(self, now_ns: int, until_ns: int) -> int:
         """Run passes that only decode, until `until_ns` or until pages may run out; return their end.
@@ -60,17 +75,16 @@ class SglangWorker(RunWorker[SglangScheduler]):
         One plan per completion: the same runs as those of `SglangScheduler.plan`, without its questions.
         """
         rank, timer, log = self._rank, self._timer, self.gap_log.runs
-        decoders, pool = rank.decoders, rank.pool
-        rank.retracted = False
+        decoders, pool, page_size = rank.decoders, rank.pool, rank.pool.page_size
+        begun, rank.retracted = decoders.passes, False
         while now_ns < until_ns and (batch := decoders.count):
             done = decoders.passes
             passes = decoders.next_due - done
-            if batch * (passes // pool.page_size + 1) > pool.free + pool.inactive:
+            if batch * (passes // page_size + 1) > pool.free + pool.inactive:
                 break
             self.plans += 1
             context = decoders.context_tokens
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
-            self._pass_count += passes
             if not rank.lagging:
                 log += (batch, context, passes, batch, done)
             elif passes > 1:
@@ -78,8 +92,19 @@ class SglangWorker(RunWorker[SglangScheduler]):
                 log += (batch, context + batch, passes - 1, batch, done + 1)
             else:
                 rank.catch_up(batch, now_ns + run_ns)
-            now_ns += run_ns
-            rank.decode(passes, 0, now_ns)
+            rank.last_decode_ns = now_ns = now_ns + run_ns
+            if pages := decoders.demand(passes):
+                pool.take(pages)
+            # `DecodeSet.advance`, without the call.
+            done = decoders.passes = done + passes
+            decoders.context_tokens = context + passes * batch
+            if pool.appointments:
+                pool.grow(done)
+            else:
+                pool.passes = done
+            if done >= decoders.next_due:
+                rank.finish_due(now_ns)
+        rank.ratio.advance(decoders.passes - begun)
         return now_ns
 
     def start(self, now_ns: int) -> bool:
@@ -109,7 +134,6 @@ class SglangWorker(RunWorker[SglangScheduler]):
     def _end(self, start_ns: int, passes: int, end_ns: int) -> list[Sequence]:
         rank = self._rank
         first_end_ns = end_ns
-        self._pass_count += passes
         if batch := rank.run_batch:
             context, done = rank.run_context, rank.decoders.passes
             if not rank.lagging:
@@ -117,6 +141,8 @@ class SglangWorker(RunWorker[SglangScheduler]):
             elif passes > 1:
                 first_end_ns = start_ns + self._timer.decode_ns(batch, context)
                 self.gap_log.runs += (batch, context + batch, passes - 1, batch, done + 1)
+        else:
+            self._other_passes += passes
         prefills = rank.prefills
         terminal = rank.commit(passes, first_end_ns, end_ns)
         if prefills or rank.cooldown:
@@ -227,8 +253,7 @@ def _arrived_before(ranks: list[SglangScheduler], instant_ns: int) -> bool:
 
 def close_log(rank: SglangScheduler, log: GapLog) -> None:
     """Complete the gap log of a rank, and leave out what belongs to sequences that did not complete."""
-    for lag in rank.lags:
-        log.passes += lag
+    log.passes += rank.lags
     log.pack()
     spans = rank.lost_spans()
     if spans:

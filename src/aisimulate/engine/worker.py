@@ -79,7 +79,7 @@ class RankWorker(RunWorker[RankScheduler]):
         if batch := rank.run_batch:
             context = rank.run_context
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
-            log.runs += (batch, context, passes, batch, rank.decoders.passes)
+            self._log_run(batch, context, passes)
             first_end_ns = now_ns + timer.decode_ns(batch, context) if rank.fresh else 0
             now_ns += run_ns
         else:
@@ -89,6 +89,15 @@ class RankWorker(RunWorker[RankScheduler]):
             first_end_ns = now_ns = now_ns + pass_ns
         rank.commit(passes, first_end_ns, now_ns)
         return now_ns
+
+    def _log_run(self, batch: int, context: int, passes: int) -> None:
+        """Log a run; its first pass by itself where whoever watches would see one with a preemption."""
+        log, done = self.gap_log, self._rank.decoders.passes
+        if self._rank.preempted:
+            log.passes += (self._timer.decode_ns(batch, context), batch, done)
+            context, passes, done = context + batch, passes - 1, done + 1
+        if passes:
+            log.runs += (batch, context, passes, batch, done)
 
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
@@ -115,7 +124,7 @@ class RankWorker(RunWorker[RankScheduler]):
         self.busy = False
         if batch := rank.run_batch:
             context = rank.run_context
-            self.gap_log.runs += (batch, context, passes, batch, rank.decoders.passes)
+            self._log_run(batch, context, passes)
             if rank.fresh and passes > 1:
                 first_end_ns = self._start_ns + self._timer.decode_ns(batch, context)
         elif rank.gap_weight:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _CHUNK_TOKENS = 1 << 13
 _WIDE_BATCH = 64
 _FEW_PASSES = 8
+# What it costs to price a context by itself, and to price several at once, in entries of the table.
+_ONE_ENTRIES, _CALL_ENTRIES = 64, 512
+_MOST_ENTRIES = 1 << 20  # of a table that is filled to save these costs
 _SUMMED_BATCHES = 3  # batches up to here get running sums
 _MOST_PREFILLS = 1 << 16
 _FEW_PREFILLS = 256  # from here on they are worth a table
@@ -97,6 +100,7 @@ class PolynomialTimer:
         "_decode_speedup",
         "_full_ns",
         "_prefills",
+        "_spent",
         "_summed_batches",
         "_sums",
         "_table",
@@ -115,6 +119,7 @@ class PolynomialTimer:
         self._summed_batches = _SUMMED_BATCHES if sums_fit else 0
         # By batch n: entry i is the sum of the table's entries i - n, i - 2 n and so on.
         self._sums = [array("d", bytes(8 * batch)) for batch in range(self._summed_batches + 1)]
+        self._spent = 0  # on contexts that are not in the table, since it last grew
         self._added = [0] * len(self._sums)  # passes added up one by one since the sums last grew
 
     def __reduce__(self) -> tuple[object, tuple[int, float, float]]:
@@ -132,7 +137,10 @@ class PolynomialTimer:
         table = self._table
         if context_tokens < len(table):
             return int(table[context_tokens])
-        return self._evaluate(context_tokens) if context_tokens < self._total_tokens else self._full_ns
+        if context_tokens >= self._total_tokens:
+            return self._full_ns
+        self._spend(_ONE_ENTRIES, context_tokens)
+        return self._evaluate(context_tokens)
 
     def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
         """Duration of one forward over chunks and decoders (spec 01 section (a) 1).
@@ -287,15 +295,24 @@ class PolynomialTimer:
         stop = context_tokens + passes * batch
         if passes and stop - batch >= len(self._table):
             if passes <= _FEW_PASSES:
+                self._spend(_ONE_ENTRIES * passes, stop - batch)
                 return [self._evaluate(tokens) for tokens in range(context_tokens, stop, batch)]
             if batch >= _WIDE_BATCH:
                 import numpy as np  # noqa: PLC0415 - as above
 
+                self._spend(_CALL_ENTRIES + passes, stop - batch)
                 tokens = np.arange(context_tokens, stop, batch, dtype=np.float64)
                 durations: list[int] = self._price(tokens).tolist()
                 return durations
             self._grow(stop - batch + 1)
         return self._table[context_tokens:stop:batch]
+
+    def _spend(self, entries: int, context_tokens: int) -> None:
+        """Count what contexts up to this one cost; tabulate them once that would have been as cheap."""
+        self._spent += entries
+        if len(self._table) + self._spent > context_tokens < _MOST_ENTRIES:
+            self._spent = 0
+            self._grow(context_tokens + 1)
 
     def _grow(self, tokens: int) -> None:
         """Tabulate at least the contexts below `tokens`, a whole chunk at a time."""
