@@ -95,8 +95,29 @@ class DisaggFleet(Fleet):
         if unserved or self._driver.next_ready_ns() is not None:
             raise ReplayError("requests remain where the clock ends: they arrive too late, or take too long")
 
+    def _run_clock(self) -> bool:
+        """Run event by event; return whether the limit ended the run."""
+        last_ns = NEVER - 1 if self._limit_ns is None else min(self._limit_ns, NEVER - 1)
+        self._look_for_arrivals()
+        while (now_ns := self._next_event_ns()) <= last_ns:
+            self._settle_instant(now_ns)
+            self.end_ns = now_ns
+        return self._is_stopped()
+
+    def _next_end_ns(self) -> int:
+        """Find the next instant at which a pass or a transfer ends or a request arrives."""
+        ends, arrival_ns = self._ends, self._arrival_ns
+        while (end_ns := min(ends)) <= arrival_ns and end_ns < NEVER:
+            index = ends.index(end_ns)
+            worker = self._workers[index]
+            if worker.exact:
+                return end_ns
+            worker.settle()
+            ends[index] = worker.end_ns
+        return arrival_ns
+
     def _next_event_ns(self) -> int:
-        event_ns = super()._next_event_ns()
+        event_ns = self._next_end_ns()
         if event_ns < NEVER:
             return event_ns
         # Nothing happens any more by itself, so no decode rank may wait for something to happen.
@@ -115,7 +136,7 @@ class DisaggFleet(Fleet):
         self._now_ns = self._boundary_ns = now_ns
         actions = self._actions
         while True:
-            idle = self._idle = self._finish_passes(now_ns)
+            idle = self._idle = self._finish_passes([], now_ns)
             if self._blocked:
                 idle += self._blocked
                 self._blocked = []
@@ -155,7 +176,7 @@ class DisaggFleet(Fleet):
                     source.handoff.held_ns = now_ns
                     self._actions.append((self._computed, source.handoff))
                 else:
-                    self._end(source.handoff, source.status, source.reason)
+                    self._end_early(source.handoff, source.status, source.reason)
             return
         if terminal:
             for request in terminal:
@@ -214,7 +235,7 @@ class DisaggFleet(Fleet):
         rank = self._destinations[request.worker][request.rank]
         is_idle = self._between_passes(self._first_decode + request.worker)
         if not rank.accept(handoff):
-            self._end(handoff, FAILED, request.reason)
+            self._end_early(handoff, FAILED, request.reason)
         elif is_idle:
             self._retry(rank)
 
@@ -266,7 +287,7 @@ class DisaggFleet(Fleet):
         if handoff.activated_ns is not None:
             handoff.released_ns = self._now_ns
 
-    def _end(self, handoff: Handoff, status: str, reason: str | None) -> None:
+    def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
         """End a request that never decodes, and give back what it holds elsewhere."""
         assert status in (REJECTED, FAILED)
         request = handoff.request
@@ -293,8 +314,8 @@ class DestinationFirstFleet(DisaggFleet):
         self._first_destinations = ranks[1]
         self._arrived, self._computed, self._reserved = self._reserve, self._start_transfer, self._submit
 
-    def _end(self, handoff: Handoff, status: str, reason: str | None) -> None:
-        super()._end(handoff, status, reason)
+    def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
+        super()._end_early(handoff, status, reason)
         if handoff.reserved_ns is not None:
             self._actions.append((self._cancel, handoff))
 
