@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
+# Runs up to this long are priced when they begin: that costs hardly more than a lower bound.
+_FEW_PASSES = 16
+
+
 class RankWorker(RunWorker[RankScheduler]):
     """A worker of one rank."""
 
@@ -90,23 +94,73 @@ class RankWorker(RunWorker[RankScheduler]):
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
         rank = self._rank
-        if not (rank.decoders.count or rank.waiting or rank.partial):
+        decoders = rank.decoders
+        batch = decoders.count
+        if not (batch or rank.waiting or rank.partial):
             return False
         self.busy = True
         self.plans += 1
         self._start_ns = now_ns
-        passes = self._passes = rank.plan(now_ns)
+        if not (rank.waiting or rank.partial or rank.unusual):
+            # `RankScheduler.plan` where nothing but decoding can happen, without its questions.
+            passes, pool = decoders.next_due - decoders.passes, rank.pool
+            if (
+                batch * (passes // rank.block_size + 1) <= pool.free + pool.inactive
+                and batch <= rank.pass_tokens
+            ):
+                rank.eventful = False
+                rank.run_batch = batch
+                context = rank.run_context = decoders.context_tokens
+                rank._opening = 0
+                self._price(batch, context, passes)
+                return True
+        return self._start_planned(rank.plan(now_ns))
+
+    def _start_planned(self, passes: int) -> bool:
+        """Begin what the rank just planned; return whether that is anything."""
+        rank = self._rank
         if batch := rank.run_batch:
-            self.exact = False
-            self.end_ns = now_ns + self._timer.run_floor_ns(batch, rank.run_context, passes)
+            self._price(batch, rank.run_context, passes)
         else:
+            self._passes = passes
             self.exact = True
-            self.end_ns = now_ns + rank.pass_ns
+            self.end_ns = self._start_ns + rank.pass_ns
             self.busy = rank.eventful  # else all of its queue has to wait
         return self.busy
 
+    def _price(self, batch: int, context: int, passes: int) -> None:
+        """Tell when the planned run ends: at once if that is cheap, else not before."""
+        self._passes = passes
+        if passes <= _FEW_PASSES:
+            self.exact = True
+            self.end_ns = self._start_ns + self._timer.run_ns(batch, context, passes)
+        else:
+            self.exact = False
+            self.end_ns = self._start_ns + self._timer.run_floor_ns(batch, context, passes)
+
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        rank = self._rank
+        batch = rank.run_batch
+        if not batch or rank.unusual:
+            return self._end_planned()
+        # `RankScheduler.commit` of a run, without its questions.
+        self.busy = False
+        decoders, passes = rank.decoders, self._passes
+        done, context, terminal = decoders.passes, rank.run_context, []
+        self.gap_log.runs += (batch, context, passes, batch, done)
+        if blocks := decoders.demand(passes) - rank._opening:
+            rank.pool.take(blocks)
+        if rank.fresh:
+            first_ns = self._timer.decode_ns(batch, context)
+            rank.settle_second_tokens(self._start_ns + first_ns)
+        done = decoders.passes = done + passes
+        decoders.context_tokens = context + passes * batch
+        if done >= decoders.next_due:
+            rank.complete(decoders.pop_finished(), 1, self.end_ns, terminal)
+        return terminal
+
+    def _end_planned(self) -> list[Sequence]:
         rank, passes = self._rank, self._passes
         first_end_ns = self.end_ns
         self.busy = False
@@ -128,3 +182,19 @@ class RankWorker(RunWorker[RankScheduler]):
             self.gap_log.leave_out(Absences(spans))
         self.gap_log.singles = rank.singles
         return self.gap_log
+
+
+class DecodeWorker(RankWorker):
+    """A worker of a rank that gets computed prompts: it may want a look at the end of any pass."""
+
+    __slots__ = ()
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
+        rank = self._rank
+        if not (rank.decoders.count or rank.waiting or rank.partial):
+            return False
+        self.busy = True
+        self.plans += 1
+        self._start_ns = now_ns
+        return self._start_planned(rank.plan(now_ns))

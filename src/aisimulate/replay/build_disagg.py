@@ -16,7 +16,7 @@ from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.engine.worker import RankWorker
+from aisimulate.engine.worker import DecodeWorker, RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
@@ -124,7 +124,9 @@ def _pool(execution: Execution, stage: str) -> _Pool:
 def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
     new_rank, params = _RANKS[rank.backend, stage], rank_params(rank)
     ranks = [new_rank(params, timer) for _ in range(dp_size)]
-    return RankWorker(ranks[0]) if dp_size == 1 else GroupWorker([*ranks])
+    if dp_size > 1:
+        return GroupWorker([*ranks])
+    return RankWorker(ranks[0]) if stage == "prefill" else DecodeWorker(ranks[0])
 
 
 def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
