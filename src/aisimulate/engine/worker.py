@@ -104,12 +104,10 @@ class RankWorker(RunWorker[RankScheduler]):
         if not (rank.waiting or rank.partial or rank.unusual):
             # `RankScheduler.plan` where nothing but decoding can happen, without its questions.
             passes, pool = decoders.next_due - decoders.passes, rank.pool
-            if (
-                batch * (passes // rank.block_size + 1) <= pool.free + pool.inactive
-                and batch <= rank.pass_tokens
-            ):
+            blocks = batch * (passes // rank.block_size + 1)
+            if blocks <= pool.free + pool.inactive and batch <= rank.pass_tokens:
                 rank.eventful = False
-                rank.run_batch = batch
+                rank.run_batch = rank.gap_weight = batch
                 context = rank.run_context = decoders.context_tokens
                 rank._opening = 0
                 self._price(batch, context, passes)
@@ -147,7 +145,8 @@ class RankWorker(RunWorker[RankScheduler]):
         # `RankScheduler.commit` of a run, without its questions.
         self.busy = False
         decoders, passes = rank.decoders, self._passes
-        done, context, terminal = decoders.passes, rank.run_context, []
+        terminal: list[Sequence] = []
+        done, context = decoders.passes, rank.run_context
         self.gap_log.runs += (batch, context, passes, batch, done)
         if blocks := decoders.demand(passes) - rank._opening:
             rank.pool.take(blocks)
