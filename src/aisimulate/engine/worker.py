@@ -181,19 +181,3 @@ class RankWorker(RunWorker[RankScheduler]):
             self.gap_log.leave_out(Absences(spans))
         self.gap_log.singles = rank.singles
         return self.gap_log
-
-
-class DecodeWorker(RankWorker):
-    """A worker of a rank that gets computed prompts: it may want a look at the end of any pass."""
-
-    __slots__ = ()
-
-    def start(self, now_ns: int) -> bool:
-        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
-        rank = self._rank
-        if not (rank.decoders.count or rank.waiting or rank.partial):
-            return False
-        self.busy = True
-        self.plans += 1
-        self._start_ns = now_ns
-        return self._start_planned(rank.plan(now_ns))

@@ -10,13 +10,14 @@ from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.decode_rank import DecodeRank
+from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.engine.worker import DecodeWorker, RankWorker
+from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
@@ -126,7 +127,8 @@ def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> Pai
     ranks = [new_rank(params, timer) for _ in range(dp_size)]
     if dp_size > 1:
         return GroupWorker([*ranks])
-    return RankWorker(ranks[0]) if stage == "prefill" else DecodeWorker(ranks[0])
+    (only,) = ranks
+    return DecodeWorker(only) if isinstance(only, DecodeRank) else RankWorker(only)
 
 
 def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:

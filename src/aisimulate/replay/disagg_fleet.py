@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 from aisimulate.core.errors import ReplayError
+from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.handoff import Handoff
 from aisimulate.engine.sequence import FAILED, REJECTED
 from aisimulate.replay.fleet import NEVER, Fleet
@@ -82,6 +83,13 @@ class DisaggFleet(Fleet):
         self._idle: list[int] = []  # workers that may start a pass at this instant
         self._blocked: list[int] = []
         self._now_ns = self._boundary_ns = 0
+        # Decode workers that may fall behind the clock because nobody needs to know when a request ends, and
+        # since when they do.
+        is_open = limit_ns is None and driver.is_independent
+        self._laggards = [
+            worker if is_open and isinstance(worker, DecodeWorker) else None for worker in self._workers
+        ]
+        self._since = [NEVER] * len(self._workers)
         # What follows from an arrival, a computed prompt, a reserved destination.
         self._arrived: Callable[[Handoff], None] = self._submit
         self._computed: Callable[[Handoff], None] = self._reserve
@@ -120,12 +128,20 @@ class DisaggFleet(Fleet):
         event_ns = self._next_end_ns()
         if event_ns < NEVER:
             return event_ns
+        self._catch_up()
         # Nothing happens any more by itself, so no decode rank may wait for something to happen.
         for index, ranks in enumerate(self._destinations, self._first_decode):
             unblocked = [rank.unblock() for rank in ranks]
             if any(unblocked):
                 self._blocked.append(index)
         return self.end_ns if self._blocked else NEVER
+
+    def _catch_up(self) -> None:
+        """Let the decode workers that fell behind do all they can do by themselves."""
+        for index, worker in enumerate(self._laggards):
+            if worker is not None and self._since[index] < NEVER:
+                self.end_ns = max(self.end_ns, worker.advance(self._since[index], NEVER))
+                self._since[index] = NEVER
 
     def _look_for_arrivals(self) -> None:
         super()._look_for_arrivals()
@@ -189,6 +205,10 @@ class DisaggFleet(Fleet):
             candidates.sort()
         for index in candidates:
             worker = self._workers[index]
+            laggard = self._laggards[index]
+            if laggard is not None and laggard.is_alone and not worker.busy:
+                self._since[index] = now_ns
+                continue
             while not worker.busy:
                 if worker.start(now_ns):
                     if worker.end_ns == now_ns and not worker.exact:
@@ -210,6 +230,13 @@ class DisaggFleet(Fleet):
         if worker.busy:
             self._cut(index, self._now_ns, self._boundary_ns)
             if worker.busy:
+                return False
+        elif (since_ns := self._since[index]) < NEVER:
+            self._since[index] = NEVER
+            laggard = self._laggards[index]
+            assert laggard is not None
+            if laggard.catch_up(since_ns, self._now_ns, self._boundary_ns):
+                self._ends[index] = laggard.end_ns
                 return False
         self._idle.append(index)
         return True
