@@ -17,7 +17,7 @@ from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.engine.worker import RankWorker
+from aisimulate.engine.worker import PrefillWorker, RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
@@ -128,7 +128,7 @@ def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> Pai
     if dp_size > 1:
         return GroupWorker([*ranks])
     (only,) = ranks
-    return DecodeWorker(only) if isinstance(only, DecodeRank) else RankWorker(only)
+    return DecodeWorker(only) if isinstance(only, DecodeRank) else PrefillWorker(only)
 
 
 def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:

@@ -251,7 +251,10 @@ class DisaggFleet(Fleet):
         index, source.rank = self._placement.place(source)
         source.worker = index
         handoff.pools += ("prefill",)
-        self._workers[index].submit(source)
+        worker = self._workers[index]
+        worker.submit(source)
+        if worker.busy:
+            self._cut(index, self._now_ns, self._boundary_ns)
         self._idle.append(index)
 
     def _reserve(self, handoff: Handoff) -> None:
