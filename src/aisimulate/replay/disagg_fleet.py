@@ -75,6 +75,7 @@ class DisaggFleet(Fleet):
         self._sources, self._destinations = ranks
         self._decode_placement = placements[1]
         self._transfer = transfer
+        self._delay_ns = transfer.equal_delay_ns
         self._first_decode = len(prefill)  # index of the first decode worker
         self._transfers: list[tuple[int, int, Handoff]] = []
         # Actions to carry out, and those (with their rank) that wait for the end of a pass, by worker.
@@ -105,31 +106,29 @@ class DisaggFleet(Fleet):
 
     def _run_clock(self) -> bool:
         """Run event by event; return whether the limit ended the run."""
+        ends, workers = self._ends, self._workers
         last_ns = NEVER - 1 if self._limit_ns is None else min(self._limit_ns, NEVER - 1)
         self._look_for_arrivals()
-        while (now_ns := self._next_event_ns()) <= last_ns:
-            self._settle_instant(now_ns)
-            self.end_ns = now_ns
-        return self._is_stopped()
+        while True:
+            end_ns = min(ends)
+            if end_ns > self._arrival_ns:
+                end_ns = self._arrival_ns
+            elif end_ns < NEVER:
+                worker = workers[index := ends.index(end_ns)]
+                if not worker.exact:
+                    worker.settle()
+                    ends[index] = worker.end_ns
+                    continue
+            else:
+                end_ns = self._unblock()
+            if end_ns > last_ns:
+                return self._is_stopped()
+            self._settle_instant(end_ns)
+            self.end_ns = end_ns
 
-    def _next_end_ns(self) -> int:
-        """Find the next instant at which a pass or a transfer ends or a request arrives."""
-        ends, arrival_ns = self._ends, self._arrival_ns
-        while (end_ns := min(ends)) <= arrival_ns and end_ns < NEVER:
-            index = ends.index(end_ns)
-            worker = self._workers[index]
-            if worker.exact:
-                return end_ns
-            worker.settle()
-            ends[index] = worker.end_ns
-        return arrival_ns
-
-    def _next_event_ns(self) -> int:
-        event_ns = self._next_end_ns()
-        if event_ns < NEVER:
-            return event_ns
+    def _unblock(self) -> int:
+        """Nothing happens any more by itself, so no decode rank may wait for something to happen."""
         self._catch_up()
-        # Nothing happens any more by itself, so no decode rank may wait for something to happen.
         for index, ranks in enumerate(self._destinations, self._first_decode):
             unblocked = [rank.unblock() for rank in ranks]
             if any(unblocked):
@@ -183,7 +182,8 @@ class DisaggFleet(Fleet):
         self._ends[index] = NEVER
         if index in self._deferred:
             deferred = self._deferred.pop(index)
-            deferred.sort(key=_rank_order)
+            if len(deferred) > 1:
+                deferred.sort(key=_rank_order)
             self._actions += [(action, handoff) for _, action, handoff in deferred]
         terminal = self._workers[index].finish()
         if index < self._first_decode:
@@ -238,7 +238,8 @@ class DisaggFleet(Fleet):
             if laggard.catch_up(since_ns, self._now_ns, self._boundary_ns):
                 self._ends[index] = laggard.end_ns
                 return False
-        self._idle.append(index)
+        if index not in self._idle:
+            self._idle.append(index)
         return True
 
     def _defer(self, index: int, rank: int, action: Callable[[Handoff], None], handoff: Handoff) -> None:
@@ -279,6 +280,7 @@ class DisaggFleet(Fleet):
         return True
 
     def _retry_all(self, index: int) -> bool:
+        """Retry each rank of a decode worker."""
         reserved = False
         for rank in self._destinations[index - self._first_decode]:
             if rank.pending and self._retry(rank):
@@ -286,7 +288,9 @@ class DisaggFleet(Fleet):
         return reserved
 
     def _start_transfer(self, handoff: Handoff) -> None:
-        delay_ns = self._transfer.delay_ns(handoff)
+        delay_ns = self._delay_ns
+        if delay_ns is None:
+            delay_ns = self._transfer.delay_ns(handoff)
         if delay_ns:
             end_ns = self._now_ns + delay_ns
             heappush(self._transfers, (end_ns, handoff.request.ordinal, handoff))

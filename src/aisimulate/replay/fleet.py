@@ -97,10 +97,14 @@ class Fleet:
                 ends[index] = NEVER
                 if terminal := worker.finish():
                     self._end(terminal, end_ns)
-                if self._arrival_ns > end_ns < min(ends):
-                    self._go_on(index, end_ns)
-                else:
+                if not self._arrival_ns > end_ns < min(ends):
                     self._settle_rounds(end_ns, end_ns, self._finish_passes([index], end_ns))
+                    continue
+                self.end_ns = end_ns
+                if worker.start(end_ns):
+                    ends[index] = worker.end_ns
+                    if worker.end_ns == end_ns:
+                        self._go_on(index, end_ns)
         return self._is_stopped()
 
     def _is_stopped(self) -> bool:
@@ -115,11 +119,11 @@ class Fleet:
         self._arrival_ns = NEVER if arrival_ns is None else arrival_ns
 
     def _go_on(self, index: int, now_ns: int) -> None:
-        """Start the next pass of the only worker that is concerned at `now_ns`."""
-        self.end_ns = now_ns
+        """See whether a pass that began lasts at all; if not, go on with its worker: no other is concerned."""
+        self._end_at_once(index, now_ns)
         self._start(index, now_ns)
         if self._arrival_ns <= now_ns:
-            # Requests of a pass of no length ended: what follows from that is a later round.
+            # What follows from requests that ended in no time is a later round.
             self._settle_rounds(now_ns, now_ns + 1, [])
 
     def _settle_instant(self, now_ns: int) -> None:
@@ -212,14 +216,18 @@ class Fleet:
         """Start a pass on a worker if it is idle; passes of no length end and go on at once."""
         worker = self._workers[index]
         while not worker.busy and worker.start(now_ns):
-            end_ns = worker.end_ns
-            if end_ns == now_ns and not worker.exact:
-                worker.settle()
-                end_ns = worker.end_ns
-            if end_ns > now_ns:
-                self._ends[index] = end_ns
-            elif terminal := worker.finish():
-                self._end(terminal, now_ns)
+            self._ends[index] = worker.end_ns
+            if worker.end_ns == now_ns:
+                self._end_at_once(index, now_ns)
+
+    def _end_at_once(self, index: int, now_ns: int) -> None:
+        """End passes that begin and end now, if they really do."""
+        worker = self._workers[index]
+        if not worker.exact:
+            worker.settle()
+            self._ends[index] = worker.end_ns
+        if worker.end_ns == now_ns:
+            self._finish(index, now_ns)
 
     def _set_alarms(self, candidates: list[int]) -> None:
         """Come back to workers that are neither busy nor done."""
