@@ -106,25 +106,73 @@ class DisaggFleet(Fleet):
 
     def _run_clock(self) -> bool:
         """Run event by event; return whether the limit ended the run."""
-        ends, workers = self._ends, self._workers
+        ends, workers, laggards = self._ends, self._workers, self._laggards
         last_ns = NEVER - 1 if self._limit_ns is None else min(self._limit_ns, NEVER - 1)
         self._look_for_arrivals()
         while True:
             end_ns = min(ends)
-            if end_ns > self._arrival_ns:
-                end_ns = self._arrival_ns
-            elif end_ns < NEVER:
+            if end_ns < self._arrival_ns:
                 worker = workers[index := ends.index(end_ns)]
                 if not worker.exact:
                     worker.settle()
                     ends[index] = worker.end_ns
                     continue
+                if end_ns > last_ns:
+                    return self._is_stopped()
+                ends[index] = NEVER
+                if min(ends) > end_ns:
+                    self._now_ns = self._boundary_ns = self.end_ns = end_ns
+                    self._go_between(index, laggards[index])
+                    continue
+                ends[index] = end_ns
+            elif self._arrival_ns < NEVER:
+                end_ns = self._next_exact_ns()
             else:
                 end_ns = self._unblock()
             if end_ns > last_ns:
                 return self._is_stopped()
             self._settle_instant(end_ns)
-            self.end_ns = end_ns
+
+    def _next_exact_ns(self) -> int:
+        """Find the next instant, where a pass may end together with an arrival."""
+        ends, arrival_ns = self._ends, self._arrival_ns
+        while (end_ns := min(ends)) <= arrival_ns:
+            worker = self._workers[index := ends.index(end_ns)]
+            if worker.exact:
+                return end_ns
+            worker.settle()
+            ends[index] = worker.end_ns
+        return arrival_ns
+
+    def _go_between(self, index: int, laggard: DecodeWorker | None) -> None:
+        """Let a worker be between passes, when nothing else happens at this instant but what follows."""
+        now_ns = self._now_ns
+        idle = self._idle = [index]
+        if laggard is not None and laggard.is_over and self._delay_ns == 0 and index not in self._deferred:
+            laggard.finish()
+            self._hand_over(index)
+        else:
+            self._finish(index, now_ns)
+            self._act()
+        self._start_passes(idle, now_ns)
+        if self._actions or self._arrival_ns <= now_ns:
+            self._settle_instant(now_ns, 1)
+
+    def _hand_over(self, index: int) -> None:
+        """Reserve and activate what waits on a decode worker, one after the other: transfers take no time."""
+        now_ns, worker = self._now_ns, index - self._first_decode
+        (rank,) = self._destinations[worker]
+        while (handoff := rank.attempt()) is not None:
+            handoff.reserved_ns = handoff.activated_ns = now_ns
+            rank.activate(handoff)
+            self._release(handoff)
+
+    def _act(self) -> None:
+        """Carry out the actions that have come up, in order."""
+        actions = self._actions
+        while actions:
+            action, handoff = actions.popleft()
+            action(handoff)
 
     def _unblock(self) -> int:
         """Nothing happens any more by itself, so no decode rank may wait for something to happen."""
@@ -147,8 +195,10 @@ class DisaggFleet(Fleet):
         if self._transfers:
             self._arrival_ns = min(self._arrival_ns, self._transfers[0][0])
 
-    def _settle_instant(self, now_ns: int) -> None:
-        self._now_ns = self._boundary_ns = now_ns
+    def _settle_instant(self, now_ns: int, later_ns: int = 0) -> None:
+        """Let everything happen that happens at `now_ns`; `later_ns` is 1 when part of it has happened."""
+        self.end_ns = self._now_ns = now_ns
+        self._boundary_ns = now_ns + later_ns
         actions = self._actions
         while True:
             idle = self._idle = self._finish_passes([], now_ns)
@@ -157,9 +207,7 @@ class DisaggFleet(Fleet):
                 self._blocked = []
             if self._arrival_ns <= now_ns:
                 self._end_transfers(now_ns)
-            while actions:
-                action, handoff = actions.popleft()
-                action(handoff)
+            self._act()
             if self._arrival_ns <= now_ns:
                 for sequence in self._driver.pop_ready(now_ns):
                     actions.append((self._arrived, Handoff(sequence)))

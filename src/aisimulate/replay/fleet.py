@@ -119,7 +119,7 @@ class Fleet:
         self._arrival_ns = NEVER if arrival_ns is None else arrival_ns
 
     def _go_on(self, index: int, now_ns: int) -> None:
-        """See whether a pass that began lasts at all; if not, go on with its worker: no other is concerned."""
+        """See whether a pass that began lasts at all; if not, go on with its worker alone."""
         self._end_at_once(index, now_ns)
         self._start(index, now_ns)
         if self._arrival_ns <= now_ns:
