@@ -121,7 +121,7 @@ class DisaggFleet(Fleet):
                     return self._is_stopped()
                 ends[index] = NEVER
                 if min(ends) > end_ns:
-                    self._now_ns = self._boundary_ns = self.end_ns = end_ns
+                    self.end_ns = self._now_ns = self._boundary_ns = end_ns
                     self._go_between(index, laggards[index])
                     continue
                 ends[index] = end_ns
@@ -154,9 +154,7 @@ class DisaggFleet(Fleet):
         else:
             self._finish(index, now_ns)
             self._act()
-        self._start_passes(idle, now_ns)
-        if self._actions or self._arrival_ns <= now_ns:
-            self._settle_instant(now_ns, 1)
+        self._settle_rounds(now_ns, now_ns, idle)
 
     def _hand_over(self, index: int) -> None:
         """Reserve and activate what waits on a decode worker, one after the other: transfers take no time."""
@@ -195,28 +193,37 @@ class DisaggFleet(Fleet):
         if self._transfers:
             self._arrival_ns = min(self._arrival_ns, self._transfers[0][0])
 
-    def _settle_instant(self, now_ns: int, later_ns: int = 0) -> None:
-        """Let everything happen that happens at `now_ns`; `later_ns` is 1 when part of it has happened."""
-        self.end_ns = self._now_ns = now_ns
-        self._boundary_ns = now_ns + later_ns
-        actions = self._actions
+    def _settle_instant(self, now_ns: int) -> None:
+        """Let everything happen that happens at `now_ns`."""
+        self.end_ns = self._now_ns = self._boundary_ns = now_ns
+        self._settle_rounds(now_ns, now_ns, self._end_and_act(now_ns))
+
+    def _end_and_act(self, now_ns: int) -> list[int]:
+        """End passes and transfers and carry out actions; return the workers that became idle."""
+        idle = self._idle = self._finish_passes([], now_ns)
+        if self._blocked:
+            idle += self._blocked
+            self._blocked = []
+        if self._arrival_ns <= now_ns:
+            self._end_transfers(now_ns)
+        self._act()
+        return idle
+
+    def _settle_rounds(self, now_ns: int, boundary_ns: int, idle: list[int]) -> None:
+        """Let requests arrive and passes start on `idle` workers, until nothing more happens at `now_ns`."""
+        self._boundary_ns = boundary_ns
         while True:
-            idle = self._idle = self._finish_passes([], now_ns)
-            if self._blocked:
-                idle += self._blocked
-                self._blocked = []
             if self._arrival_ns <= now_ns:
-                self._end_transfers(now_ns)
-            self._act()
-            if self._arrival_ns <= now_ns:
-                for sequence in self._driver.pop_ready(now_ns):
-                    actions.append((self._arrived, Handoff(sequence)))
+                self._actions += [
+                    (self._arrived, Handoff(sequence)) for sequence in self._driver.pop_ready(now_ns)
+                ]
                 self._look_for_arrivals()
             self._start_passes(idle, now_ns)
-            if not actions and self._arrival_ns > now_ns:
+            if not self._actions and self._arrival_ns > now_ns:
                 return
             # Passes that started in an earlier round of this instant run to a later boundary.
             self._boundary_ns = now_ns + 1
+            idle = self._end_and_act(now_ns)
 
     def _end_transfers(self, now_ns: int) -> None:
         transfers = self._transfers
