@@ -44,8 +44,8 @@ class GapLog:
 
     def pack(self) -> None:
         """Move what was logged so far to the packed arrays."""
-        self.packed_runs.fromlist(self.runs)
-        self.packed_passes.fromlist(self.passes)
+        self.packed_runs.extend(self.runs)
+        self.packed_passes.extend(self.passes)
         self.runs.clear()
         self.passes.clear()
 

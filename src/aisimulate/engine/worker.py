@@ -5,13 +5,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.chunk_rows import commit_row, head_waits, plan_row
 from aisimulate.engine.gap_log import Absences
-from aisimulate.engine.middle_chunks import (
-    commit_middle_chunks,
-    compute_middle_chunks,
-    head_waits,
-    plan_middle_chunks,
-)
+from aisimulate.engine.middle_chunks import compute_middle_chunks
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.scheduler import RankScheduler
 
@@ -132,7 +128,7 @@ class RankWorker(RunWorker[RankScheduler]):
         rank = self._rank
         if partial.input_tokens - partial.computed <= rank.pass_tokens:
             return False
-        self._chunks = plan_middle_chunks(rank, partial)
+        self._chunks = plan_row(rank, partial)
         if not self._chunks:
             return False
         rank.run_batch = 0
@@ -191,7 +187,7 @@ class RankWorker(RunWorker[RankScheduler]):
         assert partial is not None
         self.busy = False
         self._chunks = []
-        commit_middle_chunks(self._rank, partial, chunks, self.gap_log, self._start_ns)
+        commit_row(self._rank, partial, chunks, self.gap_log, self._start_ns)
         return []
 
     def cut(self, at_ns: int) -> None:
