@@ -215,17 +215,19 @@ class RankWorker(RunWorker[RankScheduler]):
         return max(end_ns for end_ns in ends_ns if end_ns <= limit_ns)
 
     def _end_planned(self) -> list[Sequence]:
-        rank, passes = self._rank, self._passes
-        first_end_ns = self.end_ns
+        """End what the rank planned, whatever it is."""
+        rank, end_ns = self._rank, self.end_ns
         self.busy = False
         if batch := rank.run_batch:
-            context = rank.run_context
+            passes, context = self._passes, rank.run_context
             self.gap_log.runs += (batch, context, passes, batch, rank.decoders.passes)
             if rank.fresh and passes > 1:
-                first_end_ns = self._start_ns + self._timer.decode_ns(batch, context)
-        elif rank.gap_weight:
-            self.gap_log.passes += (rank.pass_ns, rank.gap_weight, rank.decoders.passes)
-        return rank.commit(passes, first_end_ns, self.end_ns)
+                first_ns = self._timer.decode_ns(batch, context)
+                return rank.commit(passes, self._start_ns + first_ns, end_ns)
+            return rank.commit(passes, end_ns, end_ns)
+        if weight := rank.gap_weight:
+            self.gap_log.passes += (rank.pass_ns, weight, rank.decoders.passes)
+        return rank.commit(1, end_ns, end_ns)
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
