@@ -20,6 +20,22 @@ class Forecaster(Protocol):
     def predict(self, steps: int = 1) -> float: ...  # noqa: D102
 
 
+class LastValue:
+    """Expects what it saw last."""
+
+    def __init__(self) -> None:
+        self._value = 0.0
+
+    def observe(self, value: float) -> None:
+        """Take in a value."""
+        self._value = value
+
+    def predict(self, steps: int = 1) -> float:
+        """Give the last value."""
+        del steps
+        return self._value
+
+
 class _Series:
     """One series, whose leading zeros say nothing: nobody came yet."""
 
