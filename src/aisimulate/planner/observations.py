@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,11 +33,21 @@ class PassMetrics:
 
 @dataclass(frozen=True, slots=True)
 class PoolCounts:
-    """Replicas of a pool: `ready` serve, `expected` were asked for last; `in_progress` while they differ."""
+    """Replicas of a pool: `ready` serve, `expected` were asked for last; `in_progress` while they differ.
+
+    `starting` ones will serve, `draining` ones still hold their GPUs.
+    """
 
     ready: int
     expected: int
     in_progress: bool = False
+    starting: int = 0
+    draining: int = 0
+
+    @property
+    def present(self) -> int:
+        """Replicas that are there to stay."""
+        return self.ready + self.starting
 
     @property
     def is_scaling(self) -> bool:
@@ -56,15 +66,23 @@ class Traffic:
     kv_hit_rate: float | None = None
     accept_length: float | None = None
 
+    def of_lengths(self, isl: float, osl: float) -> Traffic:
+        """The same with other mean lengths."""
+        return replace(self, isl=isl, osl=osl)
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One tick: counts and last forward passes by pool; traffic since it was last used, when it is used."""
+    """One tick: counts and last forward passes by pool; traffic since it was last used, when it is used.
+
+    `windows`: traffic by branch (load, throughput), for a planner that looks at each by itself.
+    """
 
     now_s: float
     counts: Mapping[str, PoolCounts]
     passes: Mapping[str, Sequence[PassMetrics]] = field(default_factory=dict)
     traffic: Traffic | None = None
+    windows: Mapping[str, Traffic] = field(default_factory=dict)
 
 
 class PassCache:
@@ -93,7 +111,7 @@ _MEANS = {
     "avg_kv_hit_rate": "hit_rate_count",
     "avg_accept_length": "accept_length_forward_count",
 }
-_SUMS = ("duration_s", "num_req", *dict.fromkeys(_MEANS.values()))
+_SUMS = ("duration_s", "num_req", "offered_input_tokens", *dict.fromkeys(_MEANS.values()))
 
 
 class TrafficWindow:
@@ -106,15 +124,21 @@ class TrafficWindow:
         """Take in what came since the tick before."""
         self._pending = dict(traffic) if self._pending is None else _merged(self._pending, traffic)
 
-    def take(self) -> Traffic | None:
-        """Give all traffic since the last call; None when no time has passed."""
+    def take(self, *, offered: bool = False) -> Traffic | None:
+        """Give all traffic since the last call; None when no time has passed.
+
+        With `offered`, prompt lengths are those of the requests that came, not of those that completed.
+        """
         window, self._pending = self._pending, None
         if window is None or window["duration_s"] <= 0:
             return None
+        isl = window["avg_isl"]
+        if offered and window["num_req"] and "offered_input_tokens" in window:
+            isl = window["offered_input_tokens"] / window["num_req"]
         return Traffic(
             window["duration_s"],
             float(window["num_req"]),
-            window["avg_isl"],
+            isl,
             window["avg_osl"],
             window.get("avg_kv_hit_rate"),
             window.get("avg_accept_length"),
@@ -122,7 +146,7 @@ class TrafficWindow:
 
 
 def _merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    merged: dict[str, Any] = {key: earlier[key] + later[key] for key in _SUMS}
+    merged: dict[str, Any] = {key: earlier[key] + later[key] for key in _SUMS if key in earlier}
     for key, count in _MEANS.items():
         merged[key] = _mean(earlier.get(key), later.get(key), earlier[count], later[count])
     return merged

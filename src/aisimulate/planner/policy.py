@@ -14,6 +14,7 @@ from aisimulate.planner.settings import AGG, DECODE, PREFILL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aisimulate.planner.observations import Traffic
     from aisimulate.planner.reference import Cadence, TickResult
     from aisimulate.planner.state import Counts
 
@@ -38,6 +39,7 @@ class PlannerPolicy:
         self._pools = pools
         self._caches = {pool: PassCache() for pool in pools}
         self._window = TrafficWindow()
+        self._windows = {branch: TrafficWindow() for branch in getattr(planner, "branches", ())}
         self._asked: dict[str, int] = {}  # targets that were not reached yet
         self.records: list[dict[str, Any]] = []
         self.last: TickResult | None = None
@@ -68,19 +70,33 @@ class PlannerPolicy:
 
     def _observe(self, snapshot: Snapshot) -> Observation:
         cadence = self._planner.cadence
-        self._window.add(snapshot["traffic"])
+        for window in (self._window, *self._windows.values()):
+            window.add(snapshot["traffic"])
         counts, passes = {}, {}
         for pool in self._pools:
             side = _SIDE[pool]
             now = _non_draining(snapshot, pool)
             asked = self._asked.get(pool)
             expected = now if asked is None else asked
-            counts[pool] = PoolCounts(snapshot[f"active_{side}_count"], expected, expected != now)
+            counts[pool] = PoolCounts(
+                snapshot[f"active_{side}_count"],
+                expected,
+                expected != now,
+                snapshot[f"starting_{side}_count"],
+                snapshot[f"draining_{side}_count"],
+            )
             items = (PassMetrics(**item) for item in snapshot[f"{side}_fpm_snapshots"])
             self._caches[pool].update(items, snapshot[f"active_{side}_ids"])
             passes[pool] = self._caches[pool].passes()
         traffic = self._window.take() if cadence.uses_traffic else None
-        return Observation(cadence.at_s, counts, passes, traffic)
+        return Observation(cadence.at_s, counts, passes, traffic, self._take_windows())
+
+    def _take_windows(self) -> dict[str, Traffic]:
+        """Close the windows of the branches that are due."""
+        cadence = self._planner.cadence
+        due = {"load": cadence.load_due, "throughput": cadence.throughput_due}
+        taken = {branch: window.take(offered=True) for branch, window in self._windows.items() if due[branch]}
+        return {branch: traffic for branch, traffic in taken.items() if traffic is not None}
 
     def _record(
         self,

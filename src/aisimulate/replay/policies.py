@@ -10,6 +10,8 @@ from aisimulate.config.planner import PlannerConfig, ScriptConfig
 from aisimulate.config.scaling import floor_of, scaling_config
 from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.planner.bootstrap import sample_passes
+from aisimulate.planner.direct import DirectPlanner
+from aisimulate.planner.exact import ExactEngine
 from aisimulate.planner.forecasting import LastValue, LoadForecast
 from aisimulate.planner.model import EngineModel
 from aisimulate.planner.policy import PlannerPolicy
@@ -44,9 +46,27 @@ def policy_of(spec: ReplaySpec, plans: Mapping[str, PoolPlan]) -> ScalingPolicy:
 def _planner(config: PlannerConfig, plans: Mapping[str, PoolPlan]) -> ScalingPolicy:
     settings = planner_settings(config, tuple(plans))
     limits = {pool: engine_limits(plan, config.speculative_nextn) for pool, plan in plans.items()}
+    if config.planner_mode == "direct":
+        return _direct(config, settings, limits, plans)
     models = {} if settings.is_easy else {pool: _model(settings, limits, pool, plans[pool]) for pool in plans}
     forecast = LoadForecast(_forecaster(config)) if settings.scales_by_throughput else None
     return PlannerPolicy(ReferencePlanner(settings, limits, models, forecast), settings.pools)
+
+
+def _direct(
+    config: PlannerConfig,
+    settings: PlannerSettings,
+    limits: Mapping[str, EngineLimits],
+    plans: Mapping[str, PoolPlan],
+) -> ScalingPolicy:
+    engines = {
+        pool: ExactEngine(pool, plan.timer, limits[pool], plan.role.dp_size) for pool, plan in plans.items()
+    }
+    uses = {"load": settings.scales_by_load, "throughput": settings.scales_by_throughput}
+    forecasts = {branch: LoadForecast(_forecaster(config)) for branch, used in uses.items() if used}
+    startup_s = max(plan.config.startup_delay_ms for plan in plans.values()) / 1000.0
+    planner = DirectPlanner(settings, limits, engines, forecasts, startup_s)
+    return PlannerPolicy(planner, settings.pools)
 
 
 def planner_settings(config: PlannerConfig, pools: tuple[str, ...]) -> PlannerSettings:

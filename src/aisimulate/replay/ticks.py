@@ -34,6 +34,7 @@ class ScaledTraffic:
         self._held: list[Sequence] = []
         self._in_flight = 0
         self._counters = TrafficCounters()
+        self._offered_tokens = 0
         self._now_ns = 0
 
     @property
@@ -61,6 +62,7 @@ class ScaledTraffic:
         ready = self._driver.pop_ready(now_ns)
         self._in_flight += len(ready)
         self._counters.arriving += len(ready)
+        self._offered_tokens += sum(sequence.input_tokens for sequence in ready)
         if self.gate_open:
             if self._held:
                 ready, self._held = [*self._held, *ready], []
@@ -83,6 +85,7 @@ class ScaledTraffic:
         """Describe the traffic since the last call."""
         means = self._counters.means()
         self._counters = TrafficCounters()
+        offered, self._offered_tokens = self._offered_tokens, 0
         return {
             "num_req": means["arriving_requests"],
             "avg_isl": means["avg_isl"],
@@ -92,6 +95,7 @@ class ScaledTraffic:
             "shape_count": means["completed_requests"],
             "ttft_count": means["ttft_count"],
             "itl_count": means["itl_count"],
+            "offered_input_tokens": offered,
         }
 
 
