@@ -1,4 +1,4 @@
-"""Settings of the scaling policies (`spec.adapters.scaling`): the planner and a script (spec 03 section B1)."""
+"""Settings of the scaling policies (`spec.adapters.scaling`): planner and script (spec 03 section B1)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ SLA_ONLY = (
 )
 """What only target `sla` reads."""
 
-PREDICTOR = ("load_predictor", "load_predictor_log1p", "prophet_window_size") + tuple(
-    f"kalman_{name}" for name in ("q_level", "q_trend", "r", "min_points")
-)
+PREDICTOR = SLA_ONLY[SLA_ONLY.index("load_predictor") :]
 
 
 class Scheduling(StrictModel):
@@ -54,8 +52,8 @@ class Scheduling(StrictModel):
 class PlannerConfig(StrictModel):
     """The planner: targets, intervals (s), bounds (GPUs, replicas, ms) and what it learns from.
 
-    `planner_mode` is ours: `reference` decides as the reference does; `direct` asks the simulator's own timing
-    for capacity, and scales to what is needed in one step.
+    `planner_mode` is ours: `reference` decides as the reference does; `direct` asks the simulator's own
+    timing for capacity, and scales to what is needed in one step.
     """
 
     field_aliases: ClassVar[Mapping[str, str]] = {

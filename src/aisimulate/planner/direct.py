@@ -1,8 +1,8 @@
 """The planner that sizes the pools directly (spec 03 section E).
 
 It asks the simulator's own timing what an engine sustains, and scales to what the offered load needs in one
-step: the load expected when new replicas are ready, and what has queued up until then. Starting replicas count
-as capacity. Replicas are taken away when for some time fewer would have been enough, with a margin.
+step: the load expected when new replicas are ready, and what has queued up until then. Starting replicas
+count as capacity. Replicas are taken away when for some time fewer would have been enough, with a margin.
 """
 
 from __future__ import annotations

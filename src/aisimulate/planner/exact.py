@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ExactCapacity(NamedTuple):
-    """Requests per second of one engine without pause, its batch, and the time of a prompt and of a pass (s)."""
+    """Requests per second of a busy engine, its batch, and the time of a prompt and of a pass (s)."""
 
     rps: float
     batch: int

@@ -57,7 +57,7 @@ class PoolCounts:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Offered requests of a window, their mean lengths (tokens), and what the router and drafts made of them."""
+    """Offered requests of a window, their mean lengths (tokens), cache hits and tokens per forward."""
 
     duration_s: float
     requests: float

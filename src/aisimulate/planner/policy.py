@@ -32,7 +32,7 @@ class Planner(Protocol):
 
 
 class PlannerPolicy:
-    """Asks a planner. `records`: what it saw, expected and decided, and why, tick by tick; `last`: the result."""
+    """Asks a planner. `records`: what it saw, expected and did, and why, tick by tick; `last`: the result."""
 
     def __init__(self, planner: Planner, pools: tuple[str, ...]) -> None:
         self._planner = planner

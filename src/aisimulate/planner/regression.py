@@ -138,7 +138,7 @@ def _dot(first: list[float], second: list[float]) -> float:
     return sum(x * y for x, y in zip(first, second, strict=True))
 
 
-# What a pass loads a rank with --------------------------------------------------------------------------------
+# What a pass loads a rank with ---------------------------------------------------------------------------
 
 
 def _attention(item: PassMetrics) -> tuple[float, float]:

@@ -112,7 +112,7 @@ class Scaled(Fleet):
         for number, target in enumerate(targets[-len(scaler.pools) :]):
             if target is not None:
                 changed |= self._scale(number, target, now_ns)
-        if changed:
+        if self._let_in_kept_back() or changed:
             super()._settle_instant(now_ns)  # requests that waited for a worker start at once
             self._settle_drained(now_ns)
 
@@ -138,6 +138,10 @@ class Scaled(Fleet):
             pool.settled(now_ns)
             self._let_in(number)
         return added
+
+    def _let_in_kept_back(self) -> bool:
+        """Let in what arrived with this tick and was kept back until now; return whether anybody was."""
+        return False
 
     # What differs between one pool and two ----------------------------------------------------------------
 
@@ -171,6 +175,7 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
         """Let `scaler` decide how many workers there are."""
         super().scale_by(scaler)
         # Handoffs that wait for a worker, with what is to be done then, by pool.
+        self._behind_tick: list[tuple[Callable[[Handoff], None], Handoff]] = []
         self._kept: tuple[list[tuple[Callable[[Handoff], None], Handoff]], ...] = ([], [])
 
     def _idle_in(self, number: int) -> Callable[[int], bool]:
@@ -206,8 +211,16 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
             self._actions.extend(kept)
             kept.clear()
 
+    def _let_in_kept_back(self) -> bool:
+        self._actions.extend(self._behind_tick)
+        self._behind_tick.clear()
+        return bool(self._actions)
+
     def _submit(self, handoff: Handoff) -> None:
-        if self._scaler.pools[0].pool.active:
+        if self._now_ns >= self._scaler.tick_ns:
+            # A pair places what arrives together with a tick after it.
+            self._behind_tick.append((self._submit, handoff))
+        elif self._scaler.pools[0].pool.active:
             super()._submit(handoff)
         else:
             self._kept[0].append((self._submit, handoff))

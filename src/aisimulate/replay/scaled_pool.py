@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.engine.in_flight import in_flight_of
 from aisimulate.engine.watch import WatchedWorker
-from aisimulate.replay.observe.forward_passes import ForwardPassLog
+from aisimulate.replay.observe.forward_passes import DecodePassLog, ForwardPassLog
 from aisimulate.replay.observe.forwards import ForwardCount
 from aisimulate.replay.observe.hub import Hub
 
@@ -32,7 +32,7 @@ class ScaledPool:
     ) -> None:
         self.side = side
         self.pool = pool
-        self.passes = ForwardPassLog()
+        self.passes = DecodePassLog() if pool.name == "decode" else ForwardPassLog()
         self.forwards = ForwardCount()
         self.hub = Hub([self.passes, self.forwards])
         self._placement = placement
@@ -98,8 +98,9 @@ class ScaledPool:
     # What a policy sees ---------------------------------------------------------------------------------
 
     def forward_passes(self, now_ns: int) -> list[dict[str, Any]]:
-        """List the latest forward pass of each rank since the last call."""
-        return [asdict(item) for item in self.passes.collect(now_ns)]
+        """List the latest forward pass of each rank of active workers since the last call."""
+        passes = self.passes.collect(now_ns)
+        return [asdict(item) for item in passes if item.worker_id in self.pool.active]
 
     def states(self) -> dict[str, list[int]]:
         """List the ids of the workers in each state."""

@@ -37,7 +37,7 @@ class WorkerPool:
         self.active = dict.fromkeys(range(workers))
         self.starting: dict[int, int] = {}
         self.draining: dict[int, None] = {}
-        self._name = name
+        self.name = name
         self._startup_ns = startup_ns
         self._log = log
         self._next_id = workers
@@ -137,7 +137,7 @@ class WorkerPool:
         record = {
             "operation_ordinal": operation,
             "at_ms": to_ms(now_ns),
-            "pool": self._name,
+            "pool": self.name,
             "cause": cause,
             "planner_tick_ordinal": tick,
             "origin_operation_ordinal": origins.pop() if len(origins) == 1 else None,

@@ -133,7 +133,11 @@ class ForwardPassLog(Observer):
                 log.leave(sequence, readmitted=bool(sequence.admissions))
             for sequence in work.preempted:
                 log.preempted = log.preempted.plus(sequence.tokens)
+            self._look_at_queue(worker, work, log)
             log.in_flight = _describe(worker, work, log)
+
+    def _look_at_queue(self, worker: WatchedWorker, work: RankPass, log: _RankLog) -> None:
+        """Correct what the log knows of the queue; nothing to do where every request is submitted."""
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Keep the last of the passes that ended."""
@@ -166,6 +170,15 @@ class ForwardPassLog(Observer):
                 items.append(log.latest)
                 log.latest = None
         return items
+
+
+class DecodePassLog(ForwardPassLog):
+    """The log of a decode pool, whose requests enter the queue with their prompt and wait as decodes."""
+
+    def _look_at_queue(self, worker: WatchedWorker, work: RankPass, log: _RankLog) -> None:
+        """Take the queue as it is."""
+        log.fresh = Lengths()
+        log.preempted = Lengths.of(worker.ranks[work.rank].waiting_lengths)
 
 
 def _describe(worker: WatchedWorker, work: RankPass, log: _RankLog) -> ForwardPass:
