@@ -40,6 +40,15 @@ SLA_ONLY = (
 )
 """What only target `sla` reads."""
 
+REFERENCE_ONLY = (
+    "max_throughput_scaling_replicas",
+    "max_num_fpm_samples",
+    "fpm_sample_bucket_size",
+    "load_scaling_down_sensitivity",
+    "load_min_observations",
+)
+"""What only the reference mode reads."""
+
 PREDICTOR = SLA_ONLY[SLA_ONLY.index("load_predictor") :]
 
 
@@ -118,10 +127,11 @@ class PlannerConfig(StrictModel):
     @property
     def inert(self) -> tuple[str, ...]:
         """Fields that were given and have no effect on this target."""
-        if self.is_sla:
-            return ()
-        given = self.model_fields_set
-        return tuple(name for name in SLA_ONLY if name in given)
+        unread: tuple[str, ...] = () if self.is_sla else SLA_ONLY
+        if self.planner_mode == "direct":
+            # It forecasts whatever its target, and learns nothing.
+            unread = (*(name for name in unread if name not in PREDICTOR), *REFERENCE_ONLY)
+        return tuple(name for name in dict.fromkeys(unread) if name in self.model_fields_set)
 
     def predictor(self) -> dict[str, Any]:
         """Name the forecaster and its options."""
@@ -137,6 +147,10 @@ class PlannerConfig(StrictModel):
     @model_validator(mode="after")
     def _branches(self) -> Self:
         given = self.model_fields_set
+        if self.planner_mode == "direct" and self.optimization_target == "load":
+            raise FieldError(
+                "optimization_target", "'load' has thresholds, which planner_mode 'direct' has no use for"
+            )
         if self.is_sla:
             if not (self.enable_throughput_scaling or self.enable_load_scaling):
                 raise FieldError("enable_load_scaling", "false, and throughput scaling is off too")

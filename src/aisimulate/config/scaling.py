@@ -39,8 +39,10 @@ def scaling_notes(config: PlannerConfig | ScriptConfig | None) -> list[str]:
     """Name the settings that cannot act."""
     if not isinstance(config, PlannerConfig):
         return []
-    target = config.optimization_target
-    return [f"{PATH}.{name}: no effect on optimization_target {target!r}" for name in config.inert]
+    who = f"optimization_target {config.optimization_target!r}"
+    if config.planner_mode == "direct":
+        who += " in planner_mode 'direct'"
+    return [f"{PATH}.{name}: no effect on {who}" for name in config.inert]
 
 
 def _settings(config: object) -> object:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.planner import PlannerConfig, ScriptConfig
-from aisimulate.config.scaling import floor_of, scaling_config
+from aisimulate.config.scaling import PATH, floor_of, scaling_config
 from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.planner.bootstrap import sample_passes
 from aisimulate.planner.direct import DirectPlanner
@@ -49,7 +51,11 @@ def _planner(config: PlannerConfig, plans: Mapping[str, PoolPlan]) -> ScalingPol
     if config.planner_mode == "direct":
         return _direct(config, settings, limits, plans)
     models = {} if settings.is_easy else {pool: _model(settings, limits, pool, plans[pool]) for pool in plans}
-    forecast = LoadForecast(_forecaster(config)) if settings.scales_by_throughput else None
+    forecast = (
+        LoadForecast(_forecaster(config, settings.throughput_interval_s))
+        if settings.scales_by_throughput
+        else None
+    )
     return PlannerPolicy(ReferencePlanner(settings, limits, models, forecast), settings.pools)
 
 
@@ -63,7 +69,12 @@ def _direct(
         pool: ExactEngine(pool, plan.timer, limits[pool], plan.role.dp_size) for pool, plan in plans.items()
     }
     uses = {"load": settings.scales_by_load, "throughput": settings.scales_by_throughput}
-    forecasts = {branch: LoadForecast(_forecaster(config)) for branch, used in uses.items() if used}
+    intervals_s = {"load": settings.load_interval_s, "throughput": settings.throughput_interval_s}
+    forecasts = {
+        branch: LoadForecast(_forecaster(config, intervals_s[branch]))
+        for branch, used in uses.items()
+        if used
+    }
     startup_s = max(plan.config.startup_delay_ms for plan in plans.values()) / 1000.0
     planner = DirectPlanner(settings, limits, engines, forecasts, startup_s)
     return PlannerPolicy(planner, settings.pools)
@@ -125,9 +136,21 @@ def _model(
     return model
 
 
-def _forecaster(config: PlannerConfig) -> Callable[[], Forecaster]:
-    if config.load_predictor == "constant":
-        return partial(LastValue)
+def _forecaster(config: PlannerConfig, interval_s: float) -> Callable[[], Forecaster]:
+    """Make forecasters of windows of `interval_s`; the direct mode has a default of its own."""
+    entry: object = config.predictor()
+    if config.planner_mode == "direct" and "load_predictor" not in config.model_fields_set:
+        entry = None
+    if find_spec("aisimulate.forecast") is not None:
+        forecast = import_module("aisimulate.forecast")
+        entry = forecast.DEFAULT_PRESET if entry is None else entry
+        try:
+            forecast.make_forecaster(entry, interval_s=interval_s)
+        except ValueError as error:
+            raise InputError(f"{PATH}.load_predictor: {error}") from None
+        return partial(forecast.make_forecaster, entry, interval_s=interval_s)
+    if entry is None or config.load_predictor == "constant":
+        return LastValue
     raise UnsupportedError(
         f"load_predictor {config.load_predictor!r} is not supported yet (supported: constant)"
     )
