@@ -95,6 +95,12 @@ def _missing_thresholds(config: PlannerConfig, mode: str) -> Iterator[tuple[str,
 
 def _wrong_costs(spec: ReplaySpec, config: PlannerConfig) -> Iterator[tuple[str, str]]:
     """GPUs of a replica follow from its engine; when given they must be the same."""
+    drafted = spec.engine.role(spec.stages[-1]).rank.aic_nextn or 0
+    if config.speculative_nextn not in (0, drafted):
+        yield (
+            "speculative_nextn",
+            f"{config.speculative_nextn} contradicts aic_nextn of the engine ({drafted})",
+        )
     total = 0
     for stage in spec.stages:
         gpus = spec.engine.role(stage).gpus_per_worker

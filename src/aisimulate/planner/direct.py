@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _BUSY = {"throughput": 0.85, "latency": 0.5, "sla": 0.85}
 """Share of its time that an engine may be busy, by target."""
-_MARGIN = 1.15
+_MARGIN = 1.1
 """How much more load the replicas that remain have to sustain before one is taken away."""
 _LEAST_HOLD_S = 60.0
 _LEAST_DRAIN_S = 15.0

@@ -47,7 +47,7 @@ def policy_of(spec: ReplaySpec, plans: Mapping[str, PoolPlan]) -> ScalingPolicy:
 
 def _planner(config: PlannerConfig, plans: Mapping[str, PoolPlan]) -> ScalingPolicy:
     settings = planner_settings(config, tuple(plans))
-    limits = {pool: engine_limits(plan, config.speculative_nextn) for pool, plan in plans.items()}
+    limits = {pool: engine_limits(plan) for pool, plan in plans.items()}
     if config.planner_mode == "direct":
         return _direct(config, settings, limits, plans)
     models = {} if settings.is_easy else {pool: _model(settings, limits, pool, plans[pool]) for pool in plans}
@@ -109,7 +109,7 @@ def planner_settings(config: PlannerConfig, pools: tuple[str, ...]) -> PlannerSe
     )
 
 
-def engine_limits(plan: PoolPlan, speculative_nextn: int = 0) -> EngineLimits:
+def engine_limits(plan: PoolPlan) -> EngineLimits:
     """What a replica of a pool costs and holds."""
     rank, role = plan.rank, plan.role
     tokens = rank.sglang.chunked_prefill_size if rank.backend == "sglang" else rank.max_num_batched_tokens
@@ -119,7 +119,7 @@ def engine_limits(plan: PoolPlan, speculative_nextn: int = 0) -> EngineLimits:
         seqs=rank.max_num_seqs,
         kv_tokens=rank.num_gpu_blocks * rank.block_size * role.dp_size,
         context_tokens=rank.max_model_len,
-        nextn=rank.aic_nextn or speculative_nextn,
+        nextn=rank.aic_nextn or 0,
     )
 
 
