@@ -254,6 +254,7 @@ STEERED_TWO = changed(
     STEERED_PAIR,
     {
         "spec.topology.prefill.initial_workers": 2,
-        "spec.adapters.scaling.config.prefill_scale_up_queue_tokens": 100.0,
+        "spec.engine.prefill.rank.max_num_batched_tokens": 24,
+        "spec.adapters.scaling.config.prefill_scale_up_queue_tokens": 1000.0,
     },
 )

@@ -6,7 +6,17 @@ from typing import Any
 
 from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, ScriptStep
 
-from .field_payloads import EASY, LEARNED, PAIR_PLANNED, SCRIPTED, SCRIPTED_PAIR, SIZED, STEERED, STEERED_PAIR
+from .field_payloads import (
+    EASY,
+    LEARNED,
+    PAIR_PLANNED,
+    SCRIPTED,
+    SCRIPTED_PAIR,
+    SIZED,
+    STEERED,
+    STEERED_PAIR,
+    STEERED_TWO,
+)
 from .field_walk import Acts, FieldTable, Inert, Payload, Refused, Why
 
 TABLE = FieldTable()
@@ -77,7 +87,7 @@ TABLE.add(
     ),
     load_min_observations=(acts(LEARNED, load_min_observations=20), unread(load_min_observations=20)),
     prefill_scale_up_queue_tokens=acts(STEERED_PAIR, prefill_scale_up_queue_tokens=400.0),
-    prefill_scale_down_queue_tokens=acts(STEERED_PAIR, prefill_scale_down_queue_tokens=100.0),
+    prefill_scale_down_queue_tokens=acts(STEERED_TWO, prefill_scale_down_queue_tokens=48.0),
     decode_scale_up_kv_rate=acts(STEERED, decode_scale_up_kv_rate=400.0),
     decode_scale_down_kv_rate=acts(STEERED, decode_scale_down_kv_rate=0.0),
     speculative_nextn=refused(EASY, "contradicts aic_nextn of the engine (0)", Why.TIED, speculative_nextn=2),
