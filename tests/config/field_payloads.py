@@ -249,12 +249,13 @@ STEERED_PAIR = _scaled(
     prefill_scale_up_queue_tokens=24.0,
     prefill_scale_down_queue_tokens=0.0,
 )
-# With two prefill workers, of which one may be taken away.
+# One of two prefill workers may be taken away once a queue of one prompt is short enough.
 STEERED_TWO = changed(
     STEERED_PAIR,
     {
         "spec.topology.prefill.initial_workers": 2,
         "spec.engine.prefill.rank.max_num_batched_tokens": 24,
-        "spec.adapters.scaling.config.prefill_scale_up_queue_tokens": 1000.0,
+        "spec.requests": [_request(n, arrival_time_ms=6.0 * n, input_token_ids=None) for n in range(60)],
+        "spec.adapters.scaling.config.prefill_scale_up_queue_tokens": 200.0,
     },
 )
