@@ -34,7 +34,7 @@ class Why(Enum):
     PERMIT = "the value only permits what another field asks for"
 
 
-STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA, Why.PERMIT)
+STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA, Why.PERMIT, Why.OTHER_TARGET)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.planner.bootstrap import sample_passes
 from aisimulate.planner.direct import DirectPlanner
 from aisimulate.planner.exact import ExactEngine
-from aisimulate.planner.forecasting import LastValue, LoadForecast
+from aisimulate.planner.forecasting import LastValue, LoadForecast, Smoothed
 from aisimulate.planner.model import EngineModel
 from aisimulate.planner.policy import PlannerPolicy
 from aisimulate.planner.reference import ReferencePlanner
@@ -149,7 +149,9 @@ def _forecaster(config: PlannerConfig, interval_s: float) -> Callable[[], Foreca
         except ValueError as error:
             raise InputError(f"{PATH}.load_predictor: {error}") from None
         return partial(forecast.make_forecaster, entry, interval_s=interval_s)
-    if entry is None or config.load_predictor == "constant":
+    if entry is None:
+        return Smoothed
+    if config.load_predictor == "constant":
         return LastValue
     raise UnsupportedError(
         f"load_predictor {config.load_predictor!r} is not supported yet (supported: constant)"
