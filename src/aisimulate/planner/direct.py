@@ -34,6 +34,9 @@ _MARGIN = 1.1
 """How much more load the replicas that remain have to sustain before one is taken away."""
 _LEAST_HOLD_S = 60.0
 _LEAST_DRAIN_S = 15.0
+_RUE = 5
+"""Within so many holds after a replica was taken away, wanting one back means that it was taken too early."""
+_MOST_HOLDS = 16
 _DEFAULT_OSL = 150.0
 
 
@@ -75,7 +78,8 @@ class DirectPlanner:
         }
         slowest = max(eye.interval_s for eye in self._eyes.values())
         self._startup_s = startup_s
-        self._hold_s = max(_LEAST_HOLD_S, 2 * startup_s, 2 * slowest)
+        self._hold_s = self._least_hold_s = max(_LEAST_HOLD_S, 2 * startup_s, 2 * slowest)
+        self._shrunk_s: float | None = None
         self._past: deque[tuple[float, Counts]] = deque()
         self._lengths = (0.0, _DEFAULT_OSL)
 
@@ -194,6 +198,16 @@ class DirectPlanner:
         targets = self._below_ceiling(seen, current, fitted)
         result.load = Verdict(targets, self._reason(current, needed, wanted, targets))
         result.targets = None if targets == current else targets
+        self._learn_patience(seen.now_s, current, targets)
+
+    def _learn_patience(self, now_s: float, current: Counts, targets: Counts) -> None:
+        """Wait longer from now on, when what was taken away is wanted back soon."""
+        if any(target > now for target, now in zip(targets, current, strict=True)):
+            if self._shrunk_s is not None and now_s - self._shrunk_s < _RUE * self._hold_s:
+                self._hold_s = min(2 * self._hold_s, _MOST_HOLDS * self._least_hold_s)
+            self._shrunk_s = None
+        elif targets != current:
+            self._shrunk_s = now_s
 
     def _within_budget(self, wanted: Counts) -> Counts:
         band = self._state.band()
