@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import show_python
+from aisimulate.forecast.traffic import Window
 from aisimulate.workload.jsonl import parse_line
 from aisimulate.workload.lines import text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-
-class Window(NamedTuple):
-    """Requests that arrive in one window, and their mean lengths in tokens (all 0 when idle)."""
-
-    num_req: float
-    isl: float
-    osl: float
 
 
 class Arrival(NamedTuple):
