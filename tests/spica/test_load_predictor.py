@@ -22,7 +22,7 @@ from aisimulate.spica.load_predictor_sweep import (
     sweep_load_predictor,
     window_loss,
 )
-from aisimulate.spica.load_windows import carry_shapes
+from aisimulate.spica.load_windows import carry_shapes, read_arrivals
 
 GOODPUT = {"target": "goodput", "sla": TOKEN_SLA}
 
@@ -263,10 +263,25 @@ def test_windows_follow_the_replayed_arrivals(tmp_path):
     assert result.n_scored[180] == {"constant_last": 11}
 
 
+def test_traces_of_other_formats_are_swept_too(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"2023-11-16 18:{3 * index:02}:10.0,{100 + index},10" for index in range(20)]
+    path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n")
+    arrivals = read_arrivals(path, "azure")
+    assert [(arrival.timestamp_ms, arrival.input_tokens) for arrival in arrivals[:2]] == [
+        (0, 100),
+        (180_000, 101),
+    ]
+    result = swept(path, ["constant_last", "pool_log1p"], ["throughput_180_5"], trace_format="azure")
+    assert result.n_scored[180] == {"constant_last": 19, "pool_log1p": 19}
+
+
 def test_the_trace_is_read_once(tmp_path, monkeypatch):
     path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
     reads = []
     original = load_predictor_sweep.read_arrivals
-    monkeypatch.setattr(load_predictor_sweep, "read_arrivals", lambda p: reads.append(p) or original(p))
+    monkeypatch.setattr(
+        load_predictor_sweep, "read_arrivals", lambda *args: reads.append(args) or original(*args)
+    )
     swept(path, ["constant_last"], ["throughput_180_5", "throughput_600_5"])
-    assert reads == [path]
+    assert reads == [(path, "mooncake")]

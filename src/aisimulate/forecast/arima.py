@@ -16,7 +16,9 @@ class AutoArima:
     """
 
     def __init__(self, *, log1p: bool) -> None:
-        (self._library,) = load("arima", "pmdarima")
+        self._library, threads = load("arima", "pmdarima", "threadpoolctl")
+        # Its matrices are tiny: BLAS threads would spend most of the time waiting for each other.
+        self._threads = threads.ThreadpoolController()
         self._log1p = log1p
         self._model: Any = None
         self._points: list[float] = []  # all of them until the model is fitted, then the new ones
@@ -29,7 +31,7 @@ class AutoArima:
         """Forecast the point `steps` ahead."""
         if self._model is None and min(self._points) == max(self._points):
             return self._points[-1]
-        with quiet():
+        with quiet(), self._threads.limit(limits=1):
             if self._model is None:
                 self._select()
             elif self._points:

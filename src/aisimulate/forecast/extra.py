@@ -8,6 +8,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.core.blas import use_one_blas_thread
 from aisimulate.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 def load(family: str, *modules: str) -> list[Any]:
     """Import `modules`. Raises UnsupportedError when one is missing or cannot be imported."""
+    use_one_blas_thread()
     try:
         with quiet():
             return [importlib.import_module(module) for module in modules]

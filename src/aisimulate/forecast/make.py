@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.core.blas import use_one_blas_thread
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
 from aisimulate.forecast.forecaster import Forecaster, SeriesForecaster
@@ -90,12 +91,14 @@ def _prophet(fields: Mapping[str, Any], interval_s: float) -> Model:
 
 
 def _ridge(fields: Mapping[str, Any], interval_s: float) -> Model:
+    use_one_blas_thread()
     from aisimulate.forecast.ridge import RidgeAutoregression  # noqa: PLC0415 - numpy starts slowly
 
     return RidgeAutoregression(fields["ridge_lags"])
 
 
 def _pool(fields: Mapping[str, Any], interval_s: float) -> Model:
+    use_one_blas_thread()
     from aisimulate.forecast.pool import Pool  # noqa: PLC0415 - numpy starts slowly
 
     return Pool()

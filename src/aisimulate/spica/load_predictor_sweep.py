@@ -142,7 +142,7 @@ def sweep_load_predictor(
     # Windows are those of the replayed traffic, so the trace's speed-up counts.
     arrivals = [
         arrival._replace(timestamp_ms=arrival.timestamp_ms / workload.arrival_speedup_ratio)
-        for arrival in read_arrivals(Path(workload.trace_path))
+        for arrival in read_arrivals(Path(workload.trace_path), workload.trace_format)
     ]
     windows = {interval: aggregate(arrivals, interval) for interval in intervals}
     result = sweep_windows(config.search_space.load_predictor_candidates, windows, replay=replay)
