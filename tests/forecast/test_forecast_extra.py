@@ -19,7 +19,7 @@ NEEDS = r"'{}' needs the optional extra 'forecast' \(pip install 'aisimulate\[fo
 
 
 def check(installed, preset, test):
-    """Run `test`, or without the library see that this is told (`make test-extra` installs it)."""
+    """Run `test`, or without the library see that this is told (`make extra` installs it)."""
     if installed:
         test()
         return
