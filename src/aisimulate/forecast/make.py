@@ -99,9 +99,9 @@ def _ridge(fields: Mapping[str, Any], interval_s: float) -> Model:
 
 def _pool(fields: Mapping[str, Any], interval_s: float) -> Model:
     use_one_blas_thread()
-    from aisimulate.forecast.pool import Pool  # noqa: PLC0415 - numpy starts slowly
+    from aisimulate.forecast.pool import Pool, usual_members  # noqa: PLC0415 - numpy starts slowly
 
-    return Pool()
+    return Pool(usual_members(log1p=fields[LOG_OPTION]))
 
 
 _MAKERS: dict[str, Callable[[Mapping[str, Any], float], Model]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,15 +24,18 @@ _MEMORY = 0.98
 _TRUST_PER_POINT = 0.6
 # Mean errors below this are all alike.
 _ERROR_FLOOR = 0.005
+# Its exponential is still a number.
+_LARGEST_LOG = 700.0
 
 
-def default_members() -> tuple[tuple[float, Model], ...]:
-    """Give the usual members with what they weigh before anything is known.
+def usual_members(*, log1p: bool) -> list[tuple[float, Model]]:
+    """Give the usual members with what they weigh before anything is known; `log1p`: points are logs.
 
     Models that stay close to the last point come first: they are right soonest. Those with many
-    coefficients or a trend have to show what they can do.
+    coefficients or a trend have to show what they can do. Means of logs lie below means of values, which
+    suit skewed traffic, so in log space there are smoothed values too.
     """
-    return (
+    members: list[tuple[float, Model]] = [
         (1.0, LastValue()),
         (1.0, ExponentialSmoothing(0.5)),
         (0.7, ExponentialSmoothing(0.25)),
@@ -41,7 +45,25 @@ def default_members() -> tuple[tuple[float, Model], ...]:
         (0.5, RidgeAutoregression(8)),
         (0.25, RidgeAutoregression(16)),
         (0.25, LocalLinearTrend(1.0, 0.1, 10.0)),
-    )
+    ]
+    if log1p:
+        members += [(0.5, OfValues(ExponentialSmoothing(0.3))), (0.4, OfValues(ExponentialSmoothing(0.1)))]
+    return members
+
+
+class OfValues:
+    """Lets a model see the values behind logs: log1p of its forecast of them."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def observe(self, value: float) -> None:
+        """Learn the next point, the log of a value."""
+        self._model.observe(math.expm1(min(value, _LARGEST_LOG)))
+
+    def predict(self, steps: int) -> float:
+        """Forecast the point `steps` ahead; the model must not forecast below zero."""
+        return math.log1p(self._model.predict(steps))
 
 
 class Pool:
@@ -50,8 +72,7 @@ class Pool:
     In log space (log1p) the average is geometric and the errors are relative.
     """
 
-    def __init__(self, members: Sequence[tuple[float, Model]] | None = None) -> None:
-        members = default_members() if members is None else members
+    def __init__(self, members: Sequence[tuple[float, Model]]) -> None:
         self._models = [model for _, model in members]
         self._log_priors = np.log([prior for prior, _ in members])
         self._errors = np.zeros(len(self._models))
