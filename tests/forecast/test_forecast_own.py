@@ -1,7 +1,9 @@
 """Our own models on series that nobody tuned them on: what they must learn, and never do worse than."""
 
+import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,9 @@ from aisimulate.forecast.models import ExponentialSmoothing, LastValue, RunningM
 from aisimulate.forecast.pool import Pool
 from aisimulate.forecast.ridge import RidgeAutoregression
 from aisimulate.spica.load_predictor_sweep import score_preset
+
+DATA = Path(__file__).parents[1] / "data" / "forecast" / "held_out.json"
+HELD_OUT = json.loads(DATA.read_text())["series"]
 
 
 def fed(model, points):
@@ -58,6 +63,13 @@ def test_the_pool_is_never_much_worse_than_the_last_value(name, seed):
     windows = series_of(RATES[name], seed)
     pool, last = (score_preset(entry, windows, warmup=5).loss for entry in ("pool_log1p", "constant_last"))
     assert pool <= 1.1 * last
+
+
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_the_pool_holds_on_other_traces(name):
+    windows = [Window(*row) for row in HELD_OUT[name]]
+    pool, last = (score_preset(entry, windows, warmup=5).loss for entry in ("pool_log1p", "constant_last"))
+    assert pool <= 1.01 * last
 
 
 @pytest.mark.parametrize("name", ["flat", "sine"])

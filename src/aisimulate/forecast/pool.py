@@ -26,14 +26,16 @@ _TRUST_PER_POINT = 0.6
 _ERROR_FLOOR = 0.005
 # Its exponential is still a number.
 _LARGEST_LOG = 700.0
+# How freely level and trend move (variances), as in the reference's default filter.
+_TREND = (1.0, 0.1, 10.0)
 
 
 def usual_members(*, log1p: bool) -> list[tuple[float, Model]]:
     """Give the usual members with what they weigh before anything is known; `log1p`: points are logs.
 
     Models that stay close to the last point come first: they are right soonest. Those with many
-    coefficients or a trend have to show what they can do. Means of logs lie below means of values, which
-    suit skewed traffic, so in log space there are smoothed values too.
+    coefficients or a trend have to show what they can do. In log space some see the values all the same:
+    means of logs lie below means of values, and a steady rise is no line.
     """
     members: list[tuple[float, Model]] = [
         (1.0, LastValue()),
@@ -44,15 +46,19 @@ def usual_members(*, log1p: bool) -> list[tuple[float, Model]]:
         (0.5, RidgeAutoregression(2)),
         (0.5, RidgeAutoregression(8)),
         (0.25, RidgeAutoregression(16)),
-        (0.25, LocalLinearTrend(1.0, 0.1, 10.0)),
+        (0.15, LocalLinearTrend(*_TREND)),
     ]
     if log1p:
-        members += [(0.5, OfValues(ExponentialSmoothing(0.3))), (0.4, OfValues(ExponentialSmoothing(0.1)))]
+        members += [
+            (0.5, OfValues(ExponentialSmoothing(0.3))),
+            (0.4, OfValues(ExponentialSmoothing(0.1))),
+            (0.15, OfValues(LocalLinearTrend(*_TREND))),
+        ]
     return members
 
 
 class OfValues:
-    """Lets a model see the values behind logs: log1p of its forecast of them."""
+    """Lets a model see the values behind logs, and gives the log of its forecast of them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -62,8 +68,8 @@ class OfValues:
         self._model.observe(math.expm1(min(value, _LARGEST_LOG)))
 
     def predict(self, steps: int) -> float:
-        """Forecast the point `steps` ahead; the model must not forecast below zero."""
-        return math.log1p(self._model.predict(steps))
+        """Forecast the point `steps` ahead; a value below zero counts as zero."""
+        return math.log1p(max(0.0, self._model.predict(steps)))
 
 
 class Pool:
