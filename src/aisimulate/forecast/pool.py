@@ -39,7 +39,7 @@ def usual_members(*, log1p: bool) -> list[tuple[float, Model]]:
     """
     members: list[tuple[float, Model]] = [
         (1.0, LastValue()),
-        (1.0, ExponentialSmoothing(0.5)),
+        (2.0, ExponentialSmoothing(0.5)),
         (0.7, ExponentialSmoothing(0.25)),
         (0.4, ExponentialSmoothing(0.1)),
         (0.4, RunningMean()),
