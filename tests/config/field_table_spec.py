@@ -18,6 +18,7 @@ from .field_payloads import (
     CAPPED,
     CONSTANT,
     CROWD,
+    EASY,
     INTERVAL,
     PAIR,
     PLAYS,
@@ -25,6 +26,7 @@ from .field_payloads import (
     RANK,
     RANKS,
     RELATIVE,
+    SCRIPTED,
     SESSIONS,
     SHARED,
     SUBAGENT,
@@ -82,11 +84,14 @@ TABLE.add(
 TABLE.add(
     WorkerPool,
     initial_workers=Acts(CROWD, {"spec.topology.workers.initial_workers": 2}, "duration_ms"),
-    startup_delay_ms=Inert(
-        CROWD,
-        {"spec.topology.workers.startup_delay_ms": 5.0},
-        "spec.topology.workers.startup_delay_ms: no effect without scaling",
-        Why.PLANNER,
+    startup_delay_ms=(
+        Acts(EASY, {"spec.topology.workers.startup_delay_ms": 25.0}, "gpu_hours"),
+        Inert(
+            CROWD,
+            {"spec.topology.workers.startup_delay_ms": 5.0},
+            "spec.topology.workers.startup_delay_ms: no effect without scaling",
+            Why.TIED,
+        ),
     ),
 )
 TABLE.add(
@@ -104,12 +109,7 @@ TABLE.add(
         'spec.adapters.placement.config: {"weight": 1} has no effect: round_robin has no settings',
         Why.ROUTER,
     ),
-    scaling=Refused(
-        CROWD,
-        {"spec.adapters.scaling": {"provider": "planner"}},
-        "spec.adapters.scaling.provider: scaling 'planner' is not supported yet (supported: none)",
-        Why.PLANNER,
-    ),
+    scaling=Acts(CROWD, {"spec.adapters.scaling": SCRIPTED["spec"]["adapters"]["scaling"]}, "gpu_hours"),
 )
 TABLE.add(
     Provider,
@@ -119,11 +119,14 @@ TABLE.add(
         "placement 'kv_router' is not supported yet (supported: round_robin)",
         Why.ROUTER,
     ),
-    config=Refused(
-        CROWD,
-        {"spec.adapters.scaling": {"provider": "none", "config": {"interval_s": 5}}},
-        'spec.adapters.scaling.config: {"interval_s": 5} has no effect without scaling',
-        Why.PLANNER,
+    config=(
+        Acts(SCRIPTED, {"spec.adapters.scaling.config.first_tick_ms": 30.0}, "gpu_hours"),
+        Refused(
+            CROWD,
+            {"spec.adapters.scaling": {"provider": "none", "config": {"interval_s": 5}}},
+            'spec.adapters.scaling.config: {"interval_s": 5} has no effect without scaling',
+            Why.TIED,
+        ),
     ),
 )
 TABLE.add(

@@ -25,16 +25,16 @@ class Why(Enum):
     # What later versions bring.
     SGLANG = "SGLang"
     ROUTER = "kv_router"
-    PLANNER = "planner"
     TIERS = "host tiers and state caches"
     # What stays.
     ONE_VALUE = "there is one legal value"
     TIED = "the value must agree with, or is replaced by, another field that acts"
     DATA = "the measured data do not tell two values apart"
+    OTHER_TARGET = "another optimization target uses it"
     PERMIT = "the value only permits what another field asks for"
 
 
-STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA, Why.PERMIT)
+STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA, Why.PERMIT, Why.OTHER_TARGET)
 
 
 @dataclass(frozen=True)

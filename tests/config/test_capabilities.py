@@ -36,10 +36,6 @@ LATER = [
         "(supported: round_robin)",
     ),
     (
-        spec(adapters={"scaling": {"provider": "planner"}}),
-        "spec.adapters.scaling.provider: scaling 'planner' is not supported yet (supported: none)",
-    ),
-    (
         rank(emit_kv_events=True),
         "spec.engine.rank.emit_kv_events: true is not supported yet (supported: false)",
     ),

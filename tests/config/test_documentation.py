@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from aisimulate.config.aic import AicConfig
 from aisimulate.config.engine import EngineConfig
+from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, ScriptStep
 from aisimulate.config.rank import HostOffload, RankConfig, SglangConfig, StateCache, TrtllmConfig
 from aisimulate.config.spec import (
     Adapters,
@@ -55,6 +56,10 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "A pool of workers": WorkerPool,
     "spec.adapters": Adapters,
     "An adapter": Provider,
+    "planner": PlannerConfig,
+    "planner.scheduling": Scheduling,
+    "scripted": ScriptConfig,
+    "scripted.decisions": ScriptStep,
     "spec.sla": SlaConfig,
     "spec.requests": ReplayRequest,
     "spec.engine": EngineConfig,

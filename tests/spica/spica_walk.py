@@ -25,7 +25,7 @@ class Why(Enum):
     MODE = "the other deployment mode uses it (not left to a later version)"
     ONE_VALUE = "there is one legal value (not left to a later version)"
     ROUTER = "kv_router"
-    PLANNER = "planner"
+    POLICY = "a policy that scales or forecasts uses it (not left to a later version)"
     TIERS = "host tiers"
     PERMIT = "it permits what the model does not have (not left to a later version)"
 
@@ -206,6 +206,22 @@ ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
+# One worker that cannot serve all in time, and a planner that looks every second.
+LOOP = {
+    "enable_throughput_scaling": False,
+    "enable_load_scaling": True,
+    "throughput_adjustment_interval_seconds": 4,
+    "load_adjustment_interval_seconds": 1,
+}
+SCALED = changed(
+    PINNED,
+    {
+        "search_space.gpu_budget": 4,
+        "search_space.planner_scaling_policy": [LOOP],
+        "workload": {"isl": 2000, "osl": 8, "request_rate": 30, "num_request_ratio": 8},
+        "goal": {"target": "goodput", "sla": {"ttft_ms": 60.0, "itl_ms": 60.0}},
+    },
+)
 # Prompts of four groups, one at a time, on a GPU that remembers two of them.
 HOSTED = changed(
     PINNED,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
@@ -13,6 +12,7 @@ from aisimulate.config.timing import FixedTiming as FixedTimingConfig
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
+from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.engines import build_workers
@@ -31,10 +31,14 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
+    from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.protocols import TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
+    from aisimulate.replay.build_scaled import PoolPlan
     from aisimulate.replay.observe.hub import Hub
+    from aisimulate.replay.scaling import ScalingPolicy
+    from aisimulate.replay.ticks import Scaler
 
 
 @dataclass(slots=True)
@@ -55,11 +59,15 @@ class BuiltReplay:
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
+    scaler: Scaler | None = None
 
 
-def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
+def build_replay(
+    execution: Execution, hub: Hub | None = None, scaling: ScalingPolicy | None = None
+) -> BuiltReplay:
     """Wire up the replay that a payload describes; `hub` is told what happens in it.
 
+    `scaling` takes the place of the scaling policy that the payload names.
     Raises `InputError` (`UnsupportedError` for what this version cannot simulate) or `TimingError`.
     """
     spec = execution.spec
@@ -67,7 +75,7 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     if not isinstance(spec.topology, Aggregated):
         from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
 
-        return build_disaggregated(execution)
+        return build_disaggregated(execution, scaling)
     role = spec.engine.role(None)
     aic = aic_config(role.rank)
     explicit = role_capacity_is_explicit(execution.engine, None)
@@ -83,18 +91,12 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         rank.speedup_ratio,
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
-    workers = build_workers(rank, timer, role.dp_size, replicas)
-    if hub is not None:
-        workers = watch_workers(workers, hub)
     driver = make_driver(workload, rank.block_size)
-    placement = RoundRobin(range(replicas), role.dp_size)
-    limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
-    settled = None if hub is not None or spec.record_per_request else Settled()
-    make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
+    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), driver, hub, scaling)
     return BuiltReplay(
-        fleet=make_fleet(workers, driver, placement, limit_ns),
-        settled=settled,
-        workers=workers,
+        fleet=wired.fleet,
+        settled=wired.settled,
+        workers=wired.workers,
         driver=driver,
         dp_size=role.dp_size,
         gpus_per_worker=role.gpus_per_worker,
@@ -103,7 +105,25 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         timing_mode=rank.timing_mode,
         provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
         notes=[*execution.notes, *aic_notes, *workload.notes],
+        scaler=wired.scaler,
     )
+
+
+def _wire(
+    spec: ReplaySpec, plan: PoolPlan, driver: Driver, hub: Hub | None, scaling: ScalingPolicy | None
+) -> Wired:
+    """Make the workers of an aggregated fleet and what drives them."""
+    limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
+    if scales(spec, scaling):
+        return scaled_fleet(spec, plan, driver, limit_ns, scaling, hub)
+    replicas = plan.config.initial_workers
+    workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, replicas)
+    placement = RoundRobin(range(replicas), plan.role.dp_size)
+    if hub is not None:
+        workers = watch_workers(workers, hub)
+        return Wired(ObservedFleet(workers, driver, placement, limit_ns, hub), workers)
+    settled = None if spec.record_per_request else Settled()
+    return Wired(Fleet(workers, driver, placement, limit_ns, settled), workers, settled)
 
 
 def workload_of(

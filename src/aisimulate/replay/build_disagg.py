@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
@@ -19,6 +20,7 @@ from aisimulate.engine.transfer import TransferTime
 from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
+from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import rank_params, sglang_params
@@ -28,12 +30,17 @@ from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
+    from aisimulate.config.spec import WorkerPool
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
+    from aisimulate.replay.scaling import ScalingPolicy
+    from aisimulate.workload.drivers import Driver
 
 PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
 _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
@@ -50,12 +57,18 @@ class _Pool:
 
     role: RoleConfig
     rank: RankConfig
+    timer: PassTimer
+    make: Callable[[], PairWorker]
     workers: list[PairWorker]
     provenance: dict[str, object]
     notes: list[str]
 
+    def plan(self, config: WorkerPool) -> PoolPlan:
+        """Describe the pool to what scales it."""
+        return PoolPlan(config, self.role, self.rank, self.timer, lambda _: cast("Worker", self.make()))
 
-def build_disaggregated(execution: Execution) -> BuiltReplay:
+
+def build_disaggregated(execution: Execution, scaling: ScalingPolicy | None = None) -> BuiltReplay:
     """Wire up a replay on a prefill and a decode pool; raises like `build_replay`."""
     spec = execution.spec
     topology = spec.topology
@@ -64,25 +77,15 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = make_driver(workload, prefill.rank.block_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
-    workers = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
-    new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
-    fleet = new_fleet(
-        workers,
-        (
-            cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
-            cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
-        ),
-        (
-            PoolRoundRobin(len(prefill.workers), prefill.role.dp_size),
-            PoolRoundRobin(len(decode.workers), decode.role.dp_size),
-        ),
-        driver,
-        _transfer_time(prefill.rank, topology.handoff_latency_ms),
-        limit_ns,
-    )
+    transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)
+    if scales(spec, scaling):
+        plans = {"prefill": prefill.plan(topology.prefill), "decode": decode.plan(topology.decode)}
+        wired = scaled_pair(spec, plans, driver, transfer, limit_ns, scaling)
+    else:
+        wired = _fixed_pair(prefill, decode, driver, transfer, limit_ns)
     return BuiltReplay(
-        fleet=fleet,
-        workers=[*workers[0], *workers[1]],
+        fleet=wired.fleet,
+        workers=wired.workers,
         driver=driver,
         dp_size=decode.role.dp_size,
         gpus_per_worker=decode.role.gpus_per_worker,
@@ -94,7 +97,30 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
         prefill_workers=len(prefill.workers),
         prefill_dp_size=prefill.role.dp_size,
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
+        scaler=wired.scaler,
     )
+
+
+def _fixed_pair(
+    prefill: _Pool, decode: _Pool, driver: Driver, transfer: TransferTime, limit_ns: int | None
+) -> Wired:
+    """Wire up pools that stay as they are."""
+    new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
+    fleet = new_fleet(
+        cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers)),
+        (
+            cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
+            cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
+        ),
+        (
+            PoolRoundRobin(len(prefill.workers), prefill.role.dp_size),
+            PoolRoundRobin(len(decode.workers), decode.role.dp_size),
+        ),
+        driver,
+        transfer,
+        limit_ns,
+    )
+    return Wired(fleet, fleet.workers)
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:
@@ -116,9 +142,9 @@ def _pool(execution: Execution, stage: str) -> _Pool:
     timer = OneSidedTimer(both, prefills=stage == "prefill")
     new_worker = _sglang_worker if rank.backend == "sglang" else _worker
     replicas = getattr(spec.topology, stage).initial_workers
-    workers = [new_worker(rank, timer, stage, role.dp_size) for _ in range(replicas)]
-    is_estimated = aic is not None and not explicit
-    return _Pool(role, rank, workers, provenance_of(rank, timing, capacity_is_estimated=is_estimated), notes)
+    make = partial(new_worker, rank, timer, stage, role.dp_size)
+    provenance = provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
+    return _Pool(role, rank, timer, make, [make() for _ in range(replicas)], provenance, notes)
 
 
 def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aisimulate.config.traffic import RuntimeTraffic
 
 _LATER_PLACEMENTS = frozenset({"kv_router"})
-_LATER_SCALINGS = frozenset({"planner"})
+_LATER_SCALINGS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ CURRENT = Capabilities(
     backends=frozenset({"sglang", "trtllm", "vllm"}),
     topologies=frozenset({"aggregated", "disaggregated"}),
     placements=frozenset({"round_robin"}),
-    scalings=frozenset({"none"}),
+    scalings=frozenset({"none", "planner", "scripted"}),
     trace_formats=frozenset(TRACE_FORMATS),
     speculation=True,
     prefill_intervals=True,

@@ -10,6 +10,7 @@ from aisimulate.core.shown import show_python
 from aisimulate.forecast.presets import OPTION_DEFAULTS, OWN_OPTIONS, OWN_PRESETS
 from aisimulate.spica.composites import check_composite_values
 from aisimulate.spica.presets import (
+    DIRECT_POLICIES,
     FPM_SAMPLING,
     LOAD_PREDICTOR_PRESETS,
     LOAD_SENSITIVITY,
@@ -43,8 +44,11 @@ SEARCH_CHOICES: dict[str, tuple[Any, ...]] = {
     "load_predictor_candidates": tuple(LOAD_PREDICTOR_PRESETS),
 }
 
-# Legal, but not among the defaults: what goes beyond the reference.
-EXTRA_CHOICES: dict[str, tuple[Any, ...]] = {"load_predictor_candidates": tuple(OWN_PRESETS)}
+# Legal choices that are not searched unless they are listed: what goes beyond the reference.
+EXTRA_CHOICES: dict[str, tuple[Any, ...]] = {
+    "planner_scaling_policy": tuple(DIRECT_POLICIES),
+    "load_predictor_candidates": tuple(OWN_PRESETS),
+}
 
 # A custom entry of these three must give every field; a predictor entry only needs its family.
 _ALL_REQUIRED: dict[str, frozenset[str]] = {
@@ -62,6 +66,7 @@ _ALL_REQUIRED: dict[str, frozenset[str]] = {
 
 COMPOSITE_DICT_KEYS: dict[str, frozenset[str]] = {
     **_ALL_REQUIRED,
+    "planner_scaling_policy": _ALL_REQUIRED["planner_scaling_policy"] | {"planner_mode"},
     "load_predictor_candidates": frozenset({"load_predictor", *OPTION_DEFAULTS}) - set(OWN_OPTIONS),
 }
 COMPOSITE_REQUIRED_KEYS: dict[str, frozenset[str]] = {

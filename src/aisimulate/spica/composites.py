@@ -27,6 +27,9 @@ def check_composite_values(knob: str, entry: Mapping[str, Any]) -> None:
 def _check_policy(entry: Mapping[str, Any]) -> None:
     _require_bool(entry, "enable_throughput_scaling")
     _require_bool(entry, "enable_load_scaling")
+    mode = entry.get("planner_mode", "reference")
+    if mode not in ("reference", "direct"):
+        raise ValueError(f"planner_mode must be 'reference' or 'direct', got {show_python(mode)}")
     throughput_s = _interval(entry, "throughput_adjustment_interval_seconds", "enable_throughput_scaling")
     load_s = _interval(entry, "load_adjustment_interval_seconds", "enable_load_scaling")
     if throughput_s is not None and load_s is not None and load_s >= throughput_s:

@@ -29,6 +29,7 @@ _ENGINE_FIELDS = (
     "enable_prefix_caching",
 )
 _PLANNER_FIELDS = (
+    "planner_mode",
     "enable_throughput_scaling",
     "enable_load_scaling",
     "throughput_adjustment_interval_seconds",
@@ -128,11 +129,11 @@ def plan_key(
 
 
 # What only the sla planner reads; the other targets also force load scaling on and throughput scaling off.
-_SLA_ONLY_FIELDS = frozenset(_PLANNER_FIELDS) - {"load_adjustment_interval_seconds"}
+_SLA_ONLY_FIELDS = frozenset(_PLANNER_FIELDS) - {"load_adjustment_interval_seconds", "planner_mode"}
 
 
 def _effective_planner(config: dict[str, Any]) -> dict[str, Any]:
-    if config["optimization_target"] == "sla":
+    if config["optimization_target"] == "sla" or config.get("planner_mode") == "direct":
         return config
     return {name: value for name, value in config.items() if name not in _SLA_ONLY_FIELDS}
 

@@ -28,6 +28,13 @@ SCALING_POLICIES: dict[str, ScalingPolicy] = {
     "hybrid_600_5": ScalingPolicy(True, True, 600, 5),
 }
 
+# Of ours: the same loops, sized directly by the simulator's own timing. Legal, but not searched by default.
+DIRECT_POLICIES: dict[str, ScalingPolicy] = {
+    "direct_throughput_180_5": SCALING_POLICIES["throughput_180_5"],
+    "direct_load_180_5": SCALING_POLICIES["load_180_5"],
+    "direct_hybrid_180_5": SCALING_POLICIES["hybrid_180_5"],
+}
+
 # How many forward-pass samples the planner keeps, and into how many buckets it sorts them.
 FPM_SAMPLING: dict[str, dict[str, int]] = {
     "small": {"max_num_fpm_samples": 32, "fpm_sample_bucket_size": 4},
