@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.forecast.presets import OWN_OPTIONS
 from aisimulate.spica.choices import ROUTER_WEIGHTS
 from aisimulate.spica.parallel_enum import ROLES, shape_prefix
 
@@ -44,6 +45,7 @@ _PLANNER_FIELDS = (
     "kalman_q_trend",
     "kalman_r",
     "kalman_min_points",
+    *OWN_OPTIONS,
 )
 _WORKER_TYPES = {"agg": "aggregated", "prefill": "prefill", "decode": "decode"}
 
