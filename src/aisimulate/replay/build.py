@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
+from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
 from aisimulate.core.units import clock_ns
@@ -19,6 +20,8 @@ from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.routed_traffic import RoutedTraffic
+from aisimulate.replay.routing import route_aggregated
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
@@ -31,10 +34,13 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
-    from aisimulate.core.protocols import TimingModel
+    from aisimulate.config.spec import ReplaySpec
+    from aisimulate.core.protocols import PassTimer, TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
+    from aisimulate.replay.fleet import Placement
     from aisimulate.replay.observe.hub import Hub
+    from aisimulate.router.route import Routes
 
 
 @dataclass(slots=True)
@@ -55,6 +61,7 @@ class BuiltReplay:
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
+    routes: Routes = field(default_factory=dict)
 
 
 def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
@@ -84,15 +91,18 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
     workers = build_workers(rank, timer, role.dp_size, replicas)
+    driver = make_driver(workload, rank.block_size)
+    placed = _placed(spec, rank, timer, workers, driver)
+    workers = placed.workers
     if hub is not None:
         workers = watch_workers(workers, hub)
-    driver = make_driver(workload, rank.block_size)
-    placement = RoundRobin(range(replicas), role.dp_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     settled = None if hub is not None or spec.record_per_request else Settled()
     make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
+    fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)
+    placed.wake(fleet)
     return BuiltReplay(
-        fleet=make_fleet(workers, driver, placement, limit_ns),
+        fleet=fleet,
         settled=settled,
         workers=workers,
         driver=driver,
@@ -103,7 +113,33 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         timing_mode=rank.timing_mode,
         provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
         notes=[*execution.notes, *aic_notes, *workload.notes],
+        routes=placed.routes,
     )
+
+
+@dataclass(slots=True)
+class _Placed:
+    """Workers, the traffic that reaches them, and what places it; `routes` by pool, where there are any."""
+
+    workers: list[Worker]
+    traffic: Driver
+    placement: Placement
+    routes: Routes = field(default_factory=dict)
+
+    def wake(self, fleet: Fleet) -> None:
+        """Let the event loop know when the router lets somebody in."""
+        if isinstance(self.traffic, RoutedTraffic):
+            self.traffic.on_release = fleet._look_for_arrivals
+
+
+def _placed(
+    spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
+) -> _Placed:
+    """Choose what places the requests of an aggregated pool."""
+    if spec.adapters.placement.provider == KV_ROUTER:
+        pool, told, traffic = route_aggregated(spec, rank, timer, workers, driver)
+        return _Placed(told, traffic, pool.router, {"agg": pool.routes})
+    return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
 
 
 def workload_of(

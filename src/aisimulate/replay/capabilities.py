@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.config.traffic import RuntimeTraffic
 
-_LATER_PLACEMENTS = frozenset({"kv_router"})
+_LATER_PLACEMENTS: frozenset[str] = frozenset()
 _LATER_SCALINGS = frozenset({"planner"})
 
 
@@ -47,7 +47,7 @@ class Capabilities:
 CURRENT = Capabilities(
     backends=frozenset({"sglang", "trtllm", "vllm"}),
     topologies=frozenset({"aggregated", "disaggregated"}),
-    placements=frozenset({"round_robin"}),
+    placements=frozenset({"kv_router", "round_robin"}),
     scalings=frozenset({"none"}),
     trace_formats=frozenset(TRACE_FORMATS),
     speculation=True,

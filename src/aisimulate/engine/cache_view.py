@@ -1,0 +1,173 @@
+"""What a router sees of the prefix cache of one rank: the blocks that the engine has told it of so far.
+
+No index is kept beside the cache. The pool of the rank is asked when a request is placed, after what its run
+in flight did until then, and less what nobody has heard of yet (`CacheChanges`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aisimulate.engine.cache_changes import CacheChanges
+from aisimulate.engine.logged_pools import LoggedOffloadPool, LoggedRadixPool, LoggedRunPool, LoggedRuns
+from aisimulate.engine.offload_scheduler import Offloading
+from aisimulate.engine.run_progress import pass_ends_of, passes_by
+from aisimulate.engine.sglang_scheduler import SglangScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisimulate.engine.decode_set import DecodeSet
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+class CacheView(Protocol):
+    """The cache of one rank, seen from outside."""
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
+        ...
+
+    def end_pass(self, end_ns: int) -> None:
+        """Take note, before they are ended, that the passes in flight of the worker end at `end_ns`."""
+        ...
+
+    def publish(self, end_ns: int) -> None:
+        """Tell of what happened until `end_ns`, when passes ended."""
+        ...
+
+
+class _LaggingView:
+    """What the views have in common. `_stepped` passes of the run in flight were gone through one by one."""
+
+    __slots__ = ()
+
+    changes: CacheChanges
+    _lag_ns: int
+    _stepped: int
+    _passes_by: Callable[[int], int]
+    _pass_ends: Callable[[int], list[int]]
+
+    def _follow(self, worker: object, lag_ns: int) -> None:
+        self._lag_ns = lag_ns
+        self._stepped = 0
+        self._passes_by = passes_by(worker)
+        self._pass_ends = pass_ends_of(worker)
+
+    def end_pass(self, end_ns: int) -> None:
+        """Take note, before they are ended, that the passes in flight of the worker end at `end_ns`."""
+        if self._lag_ns:
+            self._catch_up(end_ns)
+            self._stepped = 0
+
+    def publish(self, end_ns: int) -> None:
+        """Tell of what happened until `end_ns`, when passes ended."""
+        if self.changes.fresh:
+            self.changes.publish(end_ns)
+
+    def _catch_up(self, now_ns: int) -> None:
+        """Let the run in flight have done to the pool what it had done by `now_ns`."""
+        if self._lag_ns:
+            for end_ns in self._pass_ends(now_ns)[self._stepped :]:
+                self._stepped += 1
+                self._grow(self._stepped)
+                self.changes.publish(end_ns)
+        elif passes := self._passes_by(now_ns):
+            self._grow(passes)
+            self.changes.publish(now_ns)
+
+    def _grow(self, passes: int) -> None:
+        raise NotImplementedError
+
+
+class RunCacheView(_LaggingView):
+    """The cache of a rank that schedules like vLLM."""
+
+    __slots__ = ("_lag_ns", "_pass_ends", "_passes_by", "_pool", "_rank", "_stepped", "changes")
+
+    def __init__(self, rank: RankScheduler, worker: object, lag_ns: int) -> None:
+        """Look into an unused rank of `worker`; messages take `lag_ns`."""
+        pool: LoggedRuns
+        if isinstance(rank, Offloading):
+            rank.host.pool = pool = LoggedOffloadPool(rank.params.num_gpu_blocks, rank.block_size)
+        else:
+            pool = LoggedRunPool(rank.params.num_gpu_blocks, rank.block_size)
+        rank.pool = self._pool = pool
+        rank.tells = True
+        self._rank = rank
+        self.changes = pool.changes = CacheChanges(lag_ns)
+        self._follow(worker, lag_ns)
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
+        keys = sequence.keys
+        if keys is None:
+            return 0
+        pool, changes = self._pool, self.changes
+        hit, _, node, _ = pool.match(keys, limit)
+        # The run in flight may have evicted blocks that nobody holds, or completed planned ones.
+        if changes.fresh or self._lag_ns or (hit and not node.ref) or self._rank.planned:
+            self._catch_up(now_ns)
+            hit = pool.match(keys, limit)[0]
+            if changes:
+                return changes.visible(keys, pool.stride, hit, limit, now_ns)
+        return hit
+
+    def _grow(self, passes: int) -> None:
+        rank = self._rank
+        if not rank.run_batch:
+            return
+        opened = rank.decoders.demand(passes)
+        if opened > rank._opening:
+            self._pool.take(opened - rank._opening)
+            rank._opening = opened
+        if rank.planned:
+            rank.publish(rank.planned, passes)
+
+
+class RadixCacheView(_LaggingView):
+    """The cache of an SGLang rank."""
+
+    __slots__ = ("_lag_ns", "_pass_ends", "_passes_by", "_pool", "_rank", "_stepped", "changes")
+
+    def __init__(self, rank: SglangScheduler, worker: object, lag_ns: int) -> None:
+        """Look into an unused rank of `worker`; messages take `lag_ns`."""
+        params = rank.params
+        pool = LoggedRadixPool(params.num_gpu_blocks, params.block_size, params.enable_prefix_caching)
+        rank.pool = self._pool = pool
+        self._rank = rank
+        self.changes = pool.changes = CacheChanges(lag_ns)
+        self._follow(worker, lag_ns)
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full pages of a prompt, at most `limit`, that are known to be cached."""
+        keys, pool, changes = sequence.keys, self._pool, self.changes
+        if keys is None or not pool.caching:
+            return 0
+        sequence.shared = limit
+        hit, node, _ = pool.match(sequence, limit)
+        if changes.fresh or self._lag_ns or (hit and not node.ref) or self._rank.planned:
+            self._catch_up(now_ns)
+            hit = pool.match(sequence, limit)[0]
+            if changes:
+                return changes.visible(keys, pool.stride, hit, limit, now_ns)
+        return hit
+
+    def _grow(self, passes: int) -> None:
+        rank = self._rank
+        if not rank.run_batch:
+            return
+        decoders: DecodeSet = rank.decoders
+        opened = decoders.demand(passes)
+        if opened > rank._opening:
+            self._pool.take(opened - rank._opening)
+            rank._opening = opened
+        self._pool.grow(decoders.passes + passes)
+
+
+def view_of(rank: RankScheduler | SglangScheduler, worker: object, lag_ns: int) -> CacheView:
+    """Make the view of an unused rank of `worker`."""
+    if isinstance(rank, SglangScheduler):
+        return RadixCacheView(rank, worker, lag_ns)
+    return RunCacheView(rank, worker, lag_ns)

@@ -1,0 +1,149 @@
+"""Workers that tell when passes end: which prompts have their first token, and which requests are over.
+
+A router needs to know. Each kind of worker has a twin that tells; a replay without a router has none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aisimulate.engine.cadence import CadenceGroup
+from aisimulate.engine.group import GroupWorker, PassGroup
+from aisimulate.engine.offload_worker import OffloadWorker
+from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.sglang_scheduler import SglangScheduler
+from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
+from aisimulate.engine.worker import RankWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.cache_view import CacheView
+    from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.sequence import Sequence
+
+
+class PassListener(Protocol):
+    """Is told of the ends of passes, after they happened."""
+
+    def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        """Take note that passes ended at `end_ns`.
+
+        `computed` are those whose prompt was in the passes, and maybe completed; `terminal` what they ended.
+        """
+        ...
+
+
+class Telling:
+    """Tells `listener` of the ends of passes, and lets `views` of the ranks know."""
+
+    __slots__ = ()
+
+    listener: PassListener
+    views: list[CacheView]
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        end_ns: int = self.end_ns  # type: ignore[attr-defined]
+        computed = self._computed()
+        for view in self.views:
+            view.end_pass(end_ns)
+        terminal: list[Sequence] = super().finish()  # type: ignore[misc]
+        for view in self.views:
+            view.publish(end_ns)
+        if computed or terminal:
+            self.listener.passes_ended(computed, terminal, end_ns)
+        return terminal
+
+    def _computed(self) -> list[Sequence]:
+        raise NotImplementedError
+
+
+class _TellingOne(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return self._rank.joining  # type: ignore[attr-defined, no-any-return]
+
+
+class _TellingGroup(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return [sequence for rank in self._active for sequence in rank.joining]  # type: ignore[attr-defined]
+
+
+def _selected(rank: SglangScheduler) -> list[Sequence]:
+    return [*rank.selected, *rank.recent] if rank.late else rank.selected
+
+
+class _TellingSglang(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return _selected(self._rank)  # type: ignore[attr-defined]
+
+
+class _TellingSglangGroup(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return [sequence for rank in self._active for sequence in _selected(rank)]  # type: ignore[attr-defined]
+
+
+class TellingRankWorker(_TellingOne, RankWorker):
+    """A `RankWorker` that tells."""
+
+    __slots__ = ("listener", "views")
+
+
+class TellingOffloadWorker(_TellingOne, OffloadWorker):
+    """An `OffloadWorker` that tells."""
+
+    __slots__ = ("listener", "views")
+
+
+class TellingGroupWorker(_TellingGroup, GroupWorker):
+    """A `GroupWorker` that tells."""
+
+    __slots__ = ("listener", "views")
+
+
+class TellingCadenceGroup(_TellingGroup, CadenceGroup):
+    """A `CadenceGroup` that tells."""
+
+    __slots__ = ("listener", "views")
+
+
+class TellingSglangWorker(_TellingSglang, SglangWorker):
+    """A `SglangWorker` that tells."""
+
+    __slots__ = ("listener", "views")
+
+
+class TellingSglangGroup(_TellingSglangGroup, SglangGroup):
+    """A `SglangGroup` that tells."""
+
+    __slots__ = ("listener", "views")
+
+
+_TWINS: dict[type, type] = {
+    RankWorker: TellingRankWorker,
+    OffloadWorker: TellingOffloadWorker,
+    GroupWorker: TellingGroupWorker,
+    CadenceGroup: TellingCadenceGroup,
+    SglangWorker: TellingSglangWorker,
+    SglangGroup: TellingSglangGroup,
+}
+
+
+def telling(worker: Worker, listener: PassListener) -> Worker:
+    """Make the twin of an unused worker that tells `listener`; the worker itself must not be used any more.
+
+    It has no views of its ranks yet: they are added to `views`.
+    """
+    assert isinstance(worker, RunWorker | PassGroup)
+    twin = object.__new__(_TWINS[type(worker)])
+    for kind in type(worker).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            setattr(twin, name, getattr(worker, name))
+    twin.listener, twin.views = listener, []
+    return twin  # type: ignore[no-any-return]

@@ -1,0 +1,121 @@
+"""The traffic of a replay with a KV-aware router, which stands between the arrivals and the workers.
+
+It tells the router what the event loop does not: what time it is, which requests ended, and who may be let in
+after having waited. Ends of passes are told by the workers themselves (`engine.told_worker`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.router.clock import RouterClock
+    from aisimulate.router.kv_router import KvRouter
+    from aisimulate.workload.drivers import Driver
+
+
+class RoutedTraffic:
+    """A `Driver` in front of which requests may wait: what `pop_ready` gives is let in by the router."""
+
+    is_independent = False
+
+    def __init__(self, driver: Driver, router: KvRouter, clock: RouterClock) -> None:
+        """Route the requests of `driver`; `router` is the one that arrivals meet."""
+        self._driver = driver
+        self._router = router
+        self._clock = clock
+        self._released: list[Sequence] = []
+        self.on_release: Callable[[], None] = _nobody  # called when somebody may come in at once
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """Everything dispatched so far."""
+        return self._driver.sequences
+
+    def next_ready_ns(self) -> int | None:
+        """Instant of the next request known so far, or None."""
+        return self._clock.now_ns if self._released else self._driver.next_ready_ns()
+
+    def pop_ready(self, now_ns: int) -> list[Sequence]:
+        """Dispatch who was let in after having waited, then every request that is ready and need not."""
+        self._clock.now_ns = now_ns
+        arrived = self._driver.pop_ready(now_ns)
+        if not self._router.queues:
+            return arrived
+        released, self._released = self._released, []
+        return released + [sequence for sequence in arrived if self._router.offer(sequence)]
+
+    def pop_first(self, count: int) -> list[Sequence]:
+        """Nobody asks: requests depend on each other through the router."""
+        raise NotImplementedError
+
+    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note that a request ended."""
+        self._driver.on_terminal(sequence, now_ns)
+
+    def release(self) -> None:
+        """Let in who may come in now."""
+        if self._router.queues and (released := self._router.release()):
+            self._released += released
+            self.on_release()
+
+
+class AggregatedTraffic(RoutedTraffic):
+    """The traffic of one pool: the end of a request is all the router has to hear of it from here."""
+
+    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note that a request ended."""
+        super().on_terminal(sequence, now_ns)
+        self._clock.now_ns = now_ns
+        self._router.request_terminal(sequence, now_ns)
+        self.release()
+
+    def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        """Tell the router which prompts got their first token."""
+        del terminal  # their ends are told one by one
+        self._clock.now_ns = end_ns
+        for sequence in computed:
+            if sequence.first_token_ns == end_ns:
+                self._router.prefill_completed(sequence, end_ns)
+                self.release()
+
+
+class PairTraffic(RoutedTraffic):
+    """The traffic of a prefill and a decode pool, each with a router of its own.
+
+    Decode requests that end keep counting for placements of the same instant (spec 03 section A4).
+    """
+
+    def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
+        super().__init__(driver, prefill, clock)
+        self._decode = decode
+        self._ended: deque[tuple[int, Sequence]] = deque()
+
+    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note that a request ended."""
+        super().on_terminal(sequence, now_ns)
+        self._ended.append((now_ns, sequence))
+
+    def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        """Tell the prefill router which prompts are computed, or rejected."""
+        del computed
+        self._clock.now_ns = end_ns
+        for sequence in terminal:
+            self._router.request_terminal(sequence, end_ns)
+            self.release()
+
+    def place(self, sequence: Sequence) -> tuple[int, int]:
+        """Choose a decode worker."""
+        now_ns = self._clock.now_ns
+        while self._ended and self._ended[0][0] < now_ns:
+            ended_ns, ended = self._ended.popleft()
+            self._decode.request_terminal(ended, ended_ns)
+        return self._decode.place(sequence)
+
+
+def _nobody() -> None:
+    pass

@@ -1,0 +1,141 @@
+"""Puts a KV-aware router in front of the workers of a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.config.kv_router import KvRouterConfig
+from aisimulate.config.messages import parse_model
+from aisimulate.core.seeds import named_seed
+from aisimulate.core.units import clock_ns
+from aisimulate.engine.cache_view import view_of
+from aisimulate.engine.told_worker import telling
+from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic
+from aisimulate.router.clock import RouterClock
+from aisimulate.router.kv_router import KvRouter, ready_workers
+from aisimulate.router.options import RouterOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as ListOf
+
+    from aisimulate.config.rank import RankConfig
+    from aisimulate.config.spec import ReplaySpec
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.told_worker import PassListener
+    from aisimulate.router.route import Route
+    from aisimulate.workload.drivers import Driver
+
+PATH = "spec.adapters.placement.config"
+
+
+def router_config(spec: ReplaySpec) -> KvRouterConfig:
+    """Read the settings of the router. Raises InputError."""
+    config = spec.adapters.placement.config
+    return parse_model(KvRouterConfig, {} if config is None else config, PATH)
+
+
+def router_options(config: KvRouterConfig) -> RouterOptions:
+    """Turn the settings into plain values."""
+    scale, credit = config.prefill_load_scale, config.overlap_score_credit
+    if config.overlap_score_weight is not None:
+        scale = config.overlap_score_weight
+        credit = credit if scale else 0.0
+    return RouterOptions(
+        overlap_score_credit=credit,
+        overlap_score_credit_decay=config.overlap_score_credit_decay,
+        prefill_load_scale=scale,
+        temperature=config.router_temperature,
+        host_cache_hit_weight=config.host_cache_hit_weight,
+        disk_cache_hit_weight=config.disk_cache_hit_weight,
+        decode_active_request_weight=config.decode_active_request_weight,
+        use_kv_events=config.use_kv_events,
+        ttl_secs=config.router_ttl_secs,
+        kv_event_lag_ms=config.kv_event_lag_ms,
+        track_active_blocks=config.router_track_active_blocks,
+        track_prefill_tokens=config.router_track_prefill_tokens,
+        assume_kv_reuse=config.router_assume_kv_reuse,
+        track_output_blocks=config.router_track_output_blocks,
+        output_block_decay=config.router_output_block_decay,
+        predict_prefill=config.router_prefill_load_model != "none",
+        queue_threshold=config.router_queue_threshold,
+        queue_policy=config.router_queue_policy,
+        tie_break=config.tie_break,
+        seed=config.seed,
+    )
+
+
+class RoutedPool:
+    """One pool and its router: every worker of the pool has to be adopted before it is used."""
+
+    def __init__(
+        self,
+        name: str,
+        options: RouterOptions,
+        rank: RankConfig,
+        timer: PassTimer,
+        clock: RouterClock,
+        *,
+        sees_caches: bool = True,
+        records: bool = True,
+    ) -> None:
+        """Prepare the router of pool `name`; without `sees_caches` its workers need not tell anything."""
+        self.routes: dict[int, Route] | None = {} if records else None
+        self._sees_caches = sees_caches
+        self._lag_ns = clock_ns(options.kv_event_lag_ms)
+        self.router = KvRouter(
+            options.seeded(named_seed(options.seed, "router", name)),
+            rank.block_size,
+            clock,
+            rank.max_num_batched_tokens,
+            lambda tokens, cached: timer.prefill_ns(1, tokens, cached),
+            self.routes,
+        )
+
+    def adopt(self, index: int, worker: Worker, listener: PassListener) -> Worker:
+        """Make the router know worker `index`, which is unused; return what takes its place."""
+        ranks: list[Any] = worker.ranks  # type: ignore[attr-defined]
+        if not self._sees_caches:
+            self.router.add_worker(index, [None] * len(ranks))
+            return worker
+        told: Any = telling(worker, listener)
+        told.views = [view_of(rank, told, self._lag_ns) for rank in ranks]
+        tiers = [rank if hasattr(rank, "lower_tier_hits") else None for rank in ranks]
+        self.router.add_worker(index, told.views, tiers)
+        return told  # type: ignore[no-any-return]
+
+    def adopt_all(self, workers: ListOf[Worker], listener: PassListener) -> list[Worker]:
+        """Adopt the workers that the pool begins with, and let them take requests."""
+        adopted = [self.adopt(index, worker, listener) for index, worker in enumerate(workers)]
+        ready_workers(self.router, range(len(workers)))
+        return adopted
+
+
+def route_aggregated(
+    spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
+) -> tuple[RoutedPool, list[Worker], AggregatedTraffic]:
+    """Put a router in front of an aggregated pool; return it, its workers and their traffic."""
+    clock = RouterClock()
+    options = router_options(router_config(spec))
+    pool = RoutedPool("agg", options, rank, timer, clock, records=spec.record_per_request)
+    traffic = AggregatedTraffic(driver, pool.router, clock)
+    return pool, pool.adopt_all(workers, traffic), traffic
+
+
+def route_pair(
+    spec: ReplaySpec,
+    ranks: tuple[RankConfig, RankConfig],
+    timers: tuple[PassTimer, PassTimer],
+    workers: tuple[list[Worker], list[Worker]],
+    driver: Driver,
+) -> tuple[tuple[RoutedPool, RoutedPool], tuple[list[Worker], list[Worker]], PairTraffic]:
+    """Put routers in front of a prefill and a decode pool."""
+    clock = RouterClock()
+    options, records = router_options(router_config(spec)), spec.record_per_request
+    prefill = RoutedPool("prefill", options.for_prefill_pool(), ranks[0], timers[0], clock, records=records)
+    decode = RoutedPool(
+        "decode", options.for_decode_pool(), ranks[1], timers[1], clock, sees_caches=False, records=records
+    )
+    traffic = PairTraffic(driver, prefill.router, decode.router, clock)
+    adopted = prefill.adopt_all(workers[0], traffic), decode.adopt_all(workers[1], traffic)
+    return (prefill, decode), adopted, traffic
