@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
+from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.decode_rank import DecodeRank
@@ -23,6 +24,8 @@ from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.routed_traffic import PairTraffic
+from aisimulate.replay.routing import route_pair
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
@@ -31,9 +34,13 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
+    from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
+    from aisimulate.replay.fleet import Placement
+    from aisimulate.router.route import Routes
+    from aisimulate.workload.drivers import Driver
 
 PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
 _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
@@ -50,6 +57,7 @@ class _Pool:
 
     role: RoleConfig
     rank: RankConfig
+    timer: PassTimer
     workers: list[PairWorker]
     provenance: dict[str, object]
     notes: list[str]
@@ -64,7 +72,9 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = make_driver(workload, prefill.rank.block_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
-    workers = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
+    pools = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
+    placed = _placed(spec, (prefill, decode), pools, driver)
+    workers = placed.workers
     new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
     fleet = new_fleet(
         workers,
@@ -72,14 +82,13 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
             cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
             cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
         ),
-        (
-            PoolRoundRobin(len(prefill.workers), prefill.role.dp_size),
-            PoolRoundRobin(len(decode.workers), decode.role.dp_size),
-        ),
-        driver,
+        placed.placements,
+        placed.traffic,
         _transfer_time(prefill.rank, topology.handoff_latency_ms),
         limit_ns,
     )
+    if isinstance(placed.traffic, PairTraffic):
+        placed.traffic.on_release = fleet._look_for_arrivals
     return BuiltReplay(
         fleet=fleet,
         workers=[*workers[0], *workers[1]],
@@ -94,7 +103,31 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
         prefill_workers=len(prefill.workers),
         prefill_dp_size=prefill.role.dp_size,
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
+        routes=placed.routes,
     )
+
+
+@dataclass(slots=True)
+class _Placed:
+    """Workers, the traffic that reaches them, and what places it; `routes` by pool, where there are any."""
+
+    workers: tuple[list[Worker], list[Worker]]
+    traffic: Driver
+    placements: tuple[Placement, Placement]
+    routes: Routes = field(default_factory=dict)
+
+
+def _placed(
+    spec: ReplaySpec, pools: tuple[_Pool, _Pool], workers: tuple[list[Worker], list[Worker]], driver: Driver
+) -> _Placed:
+    """Choose what places the requests of both pools, each by itself."""
+    if spec.adapters.placement.provider != KV_ROUTER:
+        prefill, decode = (PoolRoundRobin(len(pool.workers), pool.role.dp_size) for pool in pools)
+        return _Placed(workers, driver, (prefill, decode))
+    ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
+    routed, told, traffic = route_pair(spec, ranks, timers, workers, driver)
+    routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
+    return _Placed(told, traffic, (routed[0].router, traffic), routes)
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:
@@ -118,7 +151,8 @@ def _pool(execution: Execution, stage: str) -> _Pool:
     replicas = getattr(spec.topology, stage).initial_workers
     workers = [new_worker(rank, timer, stage, role.dp_size) for _ in range(replicas)]
     is_estimated = aic is not None and not explicit
-    return _Pool(role, rank, workers, provenance_of(rank, timing, capacity_is_estimated=is_estimated), notes)
+    provenance = provenance_of(rank, timing, capacity_is_estimated=is_estimated)
+    return _Pool(role, rank, timer, workers, provenance, notes)
 
 
 def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
