@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.decode_set import DecodeSet
+    from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.run_pool import Node
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
 class CacheView(Protocol):
-    """The cache of one rank, seen from outside."""
+    """The cache of one rank, seen from outside; `lags` if what happens is known later only."""
+
+    lags: bool
+    changes: CacheChanges
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
         """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
@@ -44,38 +49,48 @@ class _LaggingView:
     __slots__ = ()
 
     changes: CacheChanges
-    _lag_ns: int
+    lags: bool
+    _worker: Worker
     _stepped: int
     _passes_by: Callable[[int], int]
     _pass_ends: Callable[[int], list[int]]
 
-    def _follow(self, worker: object, lag_ns: int) -> None:
-        self._lag_ns = lag_ns
+    def _follow(self, worker: Worker, lag_ns: int) -> None:
+        self.lags = lag_ns > 0
+        self._worker = worker
         self._stepped = 0
         self._passes_by = passes_by(worker)
         self._pass_ends = pass_ends_of(worker)
 
     def end_pass(self, end_ns: int) -> None:
         """Take note, before they are ended, that the passes in flight of the worker end at `end_ns`."""
-        if self._lag_ns:
+        if self.lags:
             self._catch_up(end_ns)
             self._stepped = 0
+        else:
+            self.changes.ignored = True
 
     def publish(self, end_ns: int) -> None:
         """Tell of what happened until `end_ns`, when passes ended."""
-        if self.changes.fresh:
-            self.changes.publish(end_ns)
+        changes = self.changes
+        changes.ignored = False
+        if changes.fresh:
+            changes.publish(end_ns)
 
-    def _catch_up(self, now_ns: int) -> None:
-        """Let the run in flight have done to the pool what it had done by `now_ns`."""
-        if self._lag_ns:
-            for end_ns in self._pass_ends(now_ns)[self._stepped :]:
+    def _catch_up(self, now_ns: int) -> bool:
+        """Let the run in flight have done to the pool what it had done by `now_ns`; False if that is nothing."""
+        if self.lags:
+            ends_ns = self._pass_ends(now_ns)[self._stepped :]
+            for end_ns in ends_ns:
                 self._stepped += 1
                 self._grow(self._stepped)
                 self.changes.publish(end_ns)
-        elif passes := self._passes_by(now_ns):
+            return bool(ends_ns)
+        passes = self._passes_by(now_ns)
+        if passes:
             self._grow(passes)
             self.changes.publish(now_ns)
+        return passes > 0
 
     def _grow(self, passes: int) -> None:
         raise NotImplementedError
@@ -84,9 +99,18 @@ class _LaggingView:
 class RunCacheView(_LaggingView):
     """The cache of a rank that schedules like vLLM."""
 
-    __slots__ = ("_lag_ns", "_pass_ends", "_passes_by", "_pool", "_rank", "_stepped", "changes")
+    __slots__ = (
+        "_pass_ends",
+        "_passes_by",
+        "_pool",
+        "_rank",
+        "_stepped",
+        "_worker",
+        "changes",
+        "lags",
+    )
 
-    def __init__(self, rank: RankScheduler, worker: object, lag_ns: int) -> None:
+    def __init__(self, rank: RankScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
         pool: LoggedRuns
         if isinstance(rank, Offloading):
@@ -101,17 +125,24 @@ class RunCacheView(_LaggingView):
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
         """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
-        keys = sequence.keys
-        if keys is None:
+        keys, pool = sequence.keys, self._pool
+        if keys is None or not limit:
             return 0
-        pool, changes = self._pool, self.changes
-        hit, _, node, _ = pool.match(keys, limit)
+        node, stride = pool.root.children.get(keys[0]), pool.stride
+        hit = 0
+        if node is not None:
+            hit = node.len
+            # Most prompts share their first blocks with others, and nothing else.
+            if hit > stride or hit >= limit or keys[hit // stride] in node.children:
+                hit, _, node, _ = pool.match(keys, limit)
+        changes, rank = self.changes, self._rank
         # The run in flight may have evicted blocks that nobody holds, or completed planned ones.
-        if changes.fresh or self._lag_ns or (hit and not node.ref) or self._rank.planned:
-            self._catch_up(now_ns)
-            hit = pool.match(keys, limit)[0]
-            if changes:
-                return changes.visible(keys, pool.stride, hit, limit, now_ns)
+        is_ahead = self._worker.busy and ((node is not None and not node.ref) or rank.planned)
+        if is_ahead or changes.fresh or changes.late:
+            if self._catch_up(now_ns):
+                hit = pool.match(keys, limit)[0]
+            if changes.fresh or changes.late:
+                return changes.visible(keys, stride, hit, limit, now_ns)
         return hit
 
     def _grow(self, passes: int) -> None:
@@ -129,9 +160,18 @@ class RunCacheView(_LaggingView):
 class RadixCacheView(_LaggingView):
     """The cache of an SGLang rank."""
 
-    __slots__ = ("_lag_ns", "_pass_ends", "_passes_by", "_pool", "_rank", "_stepped", "changes")
+    __slots__ = (
+        "_pass_ends",
+        "_passes_by",
+        "_pool",
+        "_rank",
+        "_stepped",
+        "_worker",
+        "changes",
+        "lags",
+    )
 
-    def __init__(self, rank: SglangScheduler, worker: object, lag_ns: int) -> None:
+    def __init__(self, rank: SglangScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
         params = rank.params
         pool = LoggedRadixPool(params.num_gpu_blocks, params.block_size, params.enable_prefix_caching)
@@ -147,10 +187,11 @@ class RadixCacheView(_LaggingView):
             return 0
         sequence.shared = limit
         hit, node, _ = pool.match(sequence, limit)
-        if changes.fresh or self._lag_ns or (hit and not node.ref) or self._rank.planned:
-            self._catch_up(now_ns)
-            hit = pool.match(sequence, limit)[0]
-            if changes:
+        is_ahead = self._worker.busy and ((hit and not node.ref) or self._rank.planned)
+        if is_ahead or changes.fresh or changes.late:
+            if self._catch_up(now_ns):
+                hit = pool.match(sequence, limit)[0]
+            if changes.fresh or changes.late:
                 return changes.visible(keys, pool.stride, hit, limit, now_ns)
         return hit
 
@@ -166,7 +207,7 @@ class RadixCacheView(_LaggingView):
         self._pool.grow(decoders.passes + passes)
 
 
-def view_of(rank: RankScheduler | SglangScheduler, worker: object, lag_ns: int) -> CacheView:
+def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) -> CacheView:
     """Make the view of an unused rank of `worker`."""
     if isinstance(rank, SglangScheduler):
         return RadixCacheView(rank, worker, lag_ns)

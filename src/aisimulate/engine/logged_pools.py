@@ -24,7 +24,7 @@ class LoggedRuns(RunPool):
 
     def take(self, blocks: int) -> None:
         """Allocate blocks, and note which ones are evicted."""
-        if blocks > self.free:
+        if blocks > self.free and not self.changes.ignored:
             self._note_evictions(blocks - self.free)
         super().take(blocks)
 
@@ -32,13 +32,14 @@ class LoggedRuns(RunPool):
         """Look at the runs that the next `blocks` evictions eat, the last one maybe in part."""
         skipped: dict[Node | Sequence, int] = {}
         for entry in self._order:
-            if entry.stale > skipped.get(entry, 0):
+            if entry.stale > 0 and entry.stale > skipped.get(entry, 0):
                 skipped[entry] = skipped.get(entry, 0) + 1
                 continue
-            eaten = entry.len if entry.len < blocks else blocks
+            length = entry.len
+            eaten = length if length < blocks else blocks
             if isinstance(entry, Node) and eaten and _is_last_copy(entry, self.stride):
-                end = entry.start + entry.len
-                self.changes.removed(entry.ids, end - eaten, end)
+                end = entry.start + length
+                self.changes.fresh.append((False, entry.ids, end - eaten, end))
             blocks -= eaten
             if not blocks:
                 return
@@ -47,7 +48,12 @@ class LoggedRuns(RunPool):
         """Cache blocks, and note those that no lookup found before."""
         keys = sequence.keys
         assert keys is not None
-        known = self.match(keys, end)[0]
+        if self.changes.ignored:
+            super().extend(sequence, start, end)
+            return
+        node, known = sequence.node or self.root, start
+        if node.location is not None or keys[start // self.stride] in node.children:
+            known = self.match(keys, end)[0]  # others may have the same blocks
         super().extend(sequence, start, end)
         if known < end:
             self.changes.stored(keys, max(known, start), end)
@@ -84,9 +90,10 @@ class LoggedRadixPool(RadixPool):
     def take(self, pages: int) -> None:
         """Allocate pages, and note which ones are evicted."""
         left = pages - self.free
-        if left > 0:
-            pages = self.free
-        super().take(pages)
+        if left <= 0 or self.changes.ignored:
+            super().take(pages)
+            return
+        super().take(self.free)
         while left > 0:
             node = self._next_leaf()
             dropped, end = min(node.len, left), node.start + node.len
@@ -107,12 +114,18 @@ class LoggedRadixPool(RadixPool):
 
     def cache(self, sequence: Sequence, pages: int) -> None:
         """Put pages of `sequence` into the tree, and note those that no lookup found before."""
+        if self.changes.ignored:
+            super().cache(sequence, pages)
+            return
         known, end = self._known(sequence, pages)
         super().cache(sequence, pages)
         self._note_stored(sequence, known, end)
 
     def complete(self, sequence: Sequence, tokens: int) -> None:
         """Cache all full pages of a sequence that ended, and note those that no lookup found before."""
+        if self.changes.ignored:
+            super().complete(sequence, tokens)
+            return
         known, end = self._known(sequence, tokens // self.page_size)
         super().complete(sequence, tokens)
         self._note_stored(sequence, known, end)

@@ -18,6 +18,7 @@ from aisimulate.engine.worker import RankWorker
 if TYPE_CHECKING:
     from aisimulate.engine.cache_view import CacheView
     from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
@@ -60,8 +61,24 @@ class Telling:
 class _TellingOne(Telling):
     __slots__ = ()
 
-    def _computed(self) -> list[Sequence]:
-        return self._rank.joining  # type: ignore[attr-defined, no-any-return]
+    _rank: RankScheduler
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        end_ns: int = self.end_ns  # type: ignore[attr-defined]
+        computed, view = self._rank.joining, self.views[0]
+        changes = view.changes
+        if view.lags:
+            view.end_pass(end_ns)
+        else:
+            changes.ignored = True
+        terminal: list[Sequence] = super(Telling, self).finish()  # type: ignore[misc]
+        changes.ignored = False
+        if changes.fresh:
+            changes.publish(end_ns)
+        if computed or terminal:
+            self.listener.passes_ended(computed, terminal, end_ns)
+        return terminal
 
 
 class _TellingGroup(Telling):

@@ -59,7 +59,7 @@ class RoutedTraffic:
 
     def release(self) -> None:
         """Let in who may come in now."""
-        if self._router.queues and (released := self._router.release()):
+        if released := self._router.release():
             self._released += released
             self.on_release()
 
@@ -69,10 +69,11 @@ class AggregatedTraffic(RoutedTraffic):
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request ended."""
-        super().on_terminal(sequence, now_ns)
+        self._driver.on_terminal(sequence, now_ns)
         self._clock.now_ns = now_ns
         self._router.request_terminal(sequence, now_ns)
-        self.release()
+        if self._router.queues:
+            self.release()
 
     def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
         """Tell the router which prompts got their first token."""
@@ -81,7 +82,8 @@ class AggregatedTraffic(RoutedTraffic):
         for sequence in computed:
             if sequence.first_token_ns == end_ns:
                 self._router.prefill_completed(sequence, end_ns)
-                self.release()
+                if self._router.queues:
+                    self.release()
 
 
 class PairTraffic(RoutedTraffic):
@@ -106,7 +108,8 @@ class PairTraffic(RoutedTraffic):
         self._clock.now_ns = end_ns
         for sequence in terminal:
             self._router.request_terminal(sequence, end_ns)
-            self.release()
+            if self._router.queues:
+                self.release()
 
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose a decode worker."""

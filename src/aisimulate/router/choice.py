@@ -16,22 +16,24 @@ if TYPE_CHECKING:
 
 
 class Choice(Protocol):
-    """Picks the index of a target; `active_blocks` are those of the same targets, in order."""
+    """Picks the index of one of `targets`, whose costs are in order; `active_blocks` are by target."""
 
-    def pick(self, costs: Sequence[float], active_blocks: Sequence[float]) -> int: ...  # noqa: D102
+    def pick(  # noqa: D102
+        self, costs: Sequence[float], targets: Sequence[int], active_blocks: Sequence[float]
+    ) -> int: ...
 
 
 class LowestCost:
     """The lowest cost, and of equal ones the target with the fewest active blocks, then the first."""
 
-    def pick(self, costs: Sequence[float], active_blocks: Sequence[float]) -> int:
+    def pick(self, costs: Sequence[float], targets: Sequence[int], active_blocks: Sequence[float]) -> int:
         """Pick a target."""
         lowest = min(costs)
         index = costs.index(lowest)
         if costs.count(lowest) == 1:
             return index
         ties = [place for place, cost in enumerate(costs) if cost == lowest]
-        return min(ties, key=active_blocks.__getitem__)
+        return min(ties, key=lambda place: active_blocks[targets[place]])
 
 
 class RandomTie:
@@ -40,9 +42,9 @@ class RandomTie:
     def __init__(self, rng: ChaChaRng) -> None:
         self._rng = rng
 
-    def pick(self, costs: Sequence[float], active_blocks: Sequence[float]) -> int:
+    def pick(self, costs: Sequence[float], targets: Sequence[int], active_blocks: Sequence[float]) -> int:
         """Pick a target."""
-        del active_blocks
+        del targets, active_blocks
         lowest = min(costs)
         ties = [place for place, cost in enumerate(costs) if cost == lowest]
         return ties[0] if len(ties) == 1 else ties[self._rng.below(len(ties))]
@@ -55,9 +57,9 @@ class Softmax:
         self._temperature = temperature
         self._rng = rng
 
-    def pick(self, costs: Sequence[float], active_blocks: Sequence[float]) -> int:
+    def pick(self, costs: Sequence[float], targets: Sequence[int], active_blocks: Sequence[float]) -> int:
         """Pick a target."""
-        del active_blocks
+        del targets, active_blocks
         if len(costs) == 1:
             return 0
         lowest = min(costs)

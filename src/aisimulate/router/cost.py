@@ -5,6 +5,7 @@ A prompt counts twice on one target: as prefill load and as decode blocks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from aisimulate.router.options import RouterOptions
 
 
-class TargetLoads(NamedTuple):
+@dataclass(slots=True)
+class TargetLoads:
     """The state of all targets, each a list by target.
 
     `prefill_tokens`: still to compute; `active_blocks`: distinct ones (and what is generated, where that
@@ -52,20 +54,19 @@ class CostFormula:
 
     def costs(self, prompt: Prompt, loads: TargetLoads, targets: ListOf[int]) -> list[float]:
         """Compute the cost of a prompt on each of `targets`."""
-        tokens, blocks, _, shared, _ = prompt
-        _, active, requests = loads
-        weight = self._weight
+        tokens, blocks, cached, shared, lower = prompt
+        active, requests, weight = loads.active_blocks, loads.requests, self._weight
         if not self._tracks_blocks:
             prefill = self._prefill(prompt, loads, targets)
             return [cost + weight * requests[t] for t, cost in zip(targets, prefill, strict=True)]
-        if self._decay or prompt.lower is not None:
+        if self._decay or lower is not None:
             prefill = self._prefill(prompt, loads, targets)
             return [
                 cost + active[t] + (blocks - shared[t]) + weight * requests[t]
                 for t, cost in zip(targets, prefill, strict=True)
             ]
         # The usual case, in one go.
-        load, cached, size = loads.prefill_tokens, prompt.cached, self._block_size
+        load, size = loads.prefill_tokens, self._block_size
         scale, credit = self._scale, self._credit
         return [
             (scale * left if (left := (load[t] + tokens) / size - credit * cached[t]) > 0 else 0.0)

@@ -55,7 +55,7 @@ class KvRouter:
     """Places requests on the targets of one pool; `routes`, if any, collects what was decided.
 
     `max_batched_tokens` is the budget of a pass, `prefill_time` predicts a prefill of (prompt, cached) tokens
-    in ns. A worker is known from `add_worker` on and gets requests from `worker_ready` to `worker_draining`.
+    in ns. `queues`: requests may have to wait here, so each has to be offered first. A worker is known from `add_worker` on and gets requests from `worker_ready` to `worker_draining`.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class KvRouter:
         self._queue: RouterQueue[tuple[Sequence, list[int], int]] | None = None
         if options.queue_threshold is not None:
             self._queue = RouterQueue(options.queue_policy)
+        self.queues = self._queue is not None
         self._granted: dict[int, tuple[int, int]] = {}  # by ordinal: a prompt may be computed as another
         self._routes = routes
         # By target: who it is, what is seen of it, and its loads.
@@ -86,6 +87,7 @@ class KvRouter:
         self._blocks = ActiveBlocks()
         self._prefills = PredictedPrefillLoads() if self._prefill_time else PrefillLoads()
         self._requests: list[int] = []
+        self._loads = TargetLoads(self._prefills.tokens, self._blocks.distinct, self._requests)
         self._has_tiers = False
         self._active: list[int] = []  # targets that take requests, in the order of (worker, rank)
         self._placed: dict[int, _Placed] = {}
@@ -132,11 +134,6 @@ class KvRouter:
         if self._queue is not None:
             return self._granted.pop(sequence.ordinal)
         return self._places[self._admit(sequence, self._overlaps(sequence))]
-
-    @property
-    def queues(self) -> bool:
-        """Whether requests may have to wait here: then each has to be offered first."""
-        return self._queue is not None
 
     def offer(self, sequence: Sequence) -> bool:
         """Let a request in, or let it wait; return whether it may be placed now."""
@@ -188,12 +185,13 @@ class KvRouter:
             cached = cached + [0] * (len(self._places) - len(cached))
         prompt = self._prompt(sequence, cached)
         now_ns = self._clock.now_ns
-        distinct = self._blocks.distinct
-        loads = TargetLoads(self._prefills.active(now_ns), distinct, self._requests)
+        distinct, loads = self._blocks.distinct, self._loads
+        if self._prefill_time is not None:
+            loads.prefill_tokens = self._prefills.active(now_ns)
         costs = self._formula.costs(prompt, loads, targets)
         index = 0
         if len(targets) > 1:
-            index = self._choice.pick(costs, [distinct[target] for target in targets])
+            index = self._choice.pick(costs, targets, distinct)
         target = targets[index]
         if self._routes is not None:
             best = max([cached[candidate] for candidate in targets])
