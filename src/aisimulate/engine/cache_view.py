@@ -15,11 +15,9 @@ from aisimulate.engine.run_progress import pass_ends_of, passes_by
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from aisimulate.engine.decode_set import DecodeSet
     from aisimulate.engine.protocols import Worker
-    from aisimulate.engine.run_pool import Node
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
@@ -46,17 +44,11 @@ class CacheView(Protocol):
 class _LaggingView:
     """What the views have in common. `_stepped` passes of the run in flight were gone through one by one."""
 
-    __slots__ = ()
+    __slots__ = ("_pass_ends", "_passes_by", "_stepped", "_worker", "changes", "lags")
 
-    changes: CacheChanges
-    lags: bool
-    _worker: Worker
-    _stepped: int
-    _passes_by: Callable[[int], int]
-    _pass_ends: Callable[[int], list[int]]
-
-    def _follow(self, worker: Worker, lag_ns: int) -> None:
-        self.lags = lag_ns > 0
+    def __init__(self, worker: Worker, changes: CacheChanges, lags: bool) -> None:
+        self.changes = changes
+        self.lags = lags
         self._worker = worker
         self._stepped = 0
         self._passes_by = passes_by(worker)
@@ -78,7 +70,7 @@ class _LaggingView:
             changes.publish(end_ns)
 
     def _catch_up(self, now_ns: int) -> bool:
-        """Let the run in flight have done to the pool what it had done by `now_ns`; False if that is nothing."""
+        """Let the run in flight have done to the pool what it had done by `now_ns`; False: nothing."""
         if self.lags:
             ends_ns = self._pass_ends(now_ns)[self._stepped :]
             for end_ns in ends_ns:
@@ -99,16 +91,7 @@ class _LaggingView:
 class RunCacheView(_LaggingView):
     """The cache of a rank that schedules like vLLM."""
 
-    __slots__ = (
-        "_pass_ends",
-        "_passes_by",
-        "_pool",
-        "_rank",
-        "_stepped",
-        "_worker",
-        "changes",
-        "lags",
-    )
+    __slots__ = ("_pool", "_rank")
 
     def __init__(self, rank: RankScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
@@ -120,8 +103,8 @@ class RunCacheView(_LaggingView):
         rank.pool = self._pool = pool
         rank.tells = True
         self._rank = rank
-        self.changes = pool.changes = CacheChanges(lag_ns)
-        self._follow(worker, lag_ns)
+        pool.changes = CacheChanges(lag_ns)
+        super().__init__(worker, pool.changes, lag_ns > 0)
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
         """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
@@ -160,16 +143,7 @@ class RunCacheView(_LaggingView):
 class RadixCacheView(_LaggingView):
     """The cache of an SGLang rank."""
 
-    __slots__ = (
-        "_pass_ends",
-        "_passes_by",
-        "_pool",
-        "_rank",
-        "_stepped",
-        "_worker",
-        "changes",
-        "lags",
-    )
+    __slots__ = ("_pool", "_rank")
 
     def __init__(self, rank: SglangScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
@@ -177,8 +151,8 @@ class RadixCacheView(_LaggingView):
         pool = LoggedRadixPool(params.num_gpu_blocks, params.block_size, params.enable_prefix_caching)
         rank.pool = self._pool = pool
         self._rank = rank
-        self.changes = pool.changes = CacheChanges(lag_ns)
-        self._follow(worker, lag_ns)
+        pool.changes = CacheChanges(lag_ns)
+        super().__init__(worker, pool.changes, lag_ns > 0)
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
         """Count the leading full pages of a prompt, at most `limit`, that are known to be cached."""

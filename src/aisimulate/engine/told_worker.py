@@ -5,7 +5,7 @@ A router needs to know. Each kind of worker has a twin that tells; a replay with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.engine.cadence import CadenceGroup
 from aisimulate.engine.group import GroupWorker, PassGroup
@@ -61,12 +61,11 @@ class Telling:
 class _TellingOne(Telling):
     __slots__ = ()
 
-    _rank: RankScheduler
-
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         end_ns: int = self.end_ns  # type: ignore[attr-defined]
-        computed, view = self._rank.joining, self.views[0]
+        rank: RankScheduler = self._rank  # type: ignore[attr-defined]
+        computed, view = rank.joining, self.views[0]
         changes = view.changes
         if view.lags:
             view.end_pass(end_ns)
@@ -158,7 +157,7 @@ def telling(worker: Worker, listener: PassListener) -> Worker:
     It has no views of its ranks yet: they are added to `views`.
     """
     assert isinstance(worker, RunWorker | PassGroup)
-    twin = object.__new__(_TWINS[type(worker)])
+    twin: Any = object.__new__(_TWINS[type(worker)])
     for kind in type(worker).__mro__:
         for name in getattr(kind, "__slots__", ()):
             setattr(twin, name, getattr(worker, name))

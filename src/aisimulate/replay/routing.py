@@ -9,6 +9,7 @@ from aisimulate.config.messages import parse_model
 from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.cache_view import view_of
+from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.told_worker import telling
 from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic
 from aisimulate.router.clock import RouterClock
@@ -81,6 +82,7 @@ class RoutedPool:
     ) -> None:
         """Prepare the router of pool `name`; without `sees_caches` its workers need not tell anything."""
         self.routes: dict[int, Route] | None = {} if records else None
+        self._options = options
         self._sees_caches = sees_caches
         self._lag_ns = clock_ns(options.kv_event_lag_ms)
         self.router = KvRouter(
@@ -96,13 +98,19 @@ class RoutedPool:
         """Make the router know worker `index`, which is unused; return what takes its place."""
         ranks: list[Any] = worker.ranks  # type: ignore[attr-defined]
         if not self._sees_caches:
-            self.router.add_worker(index, [None] * len(ranks))
+            self.router.add_worker(index, [None] * len(ranks), (), self._decoding(ranks, worker))
             return worker
         told: Any = telling(worker, listener)
         told.views = [view_of(rank, told, self._lag_ns) for rank in ranks]
         tiers = [rank if hasattr(rank, "lower_tier_hits") else None for rank in ranks]
-        self.router.add_worker(index, told.views, tiers)
+        self.router.add_worker(index, told.views, tiers, self._decoding(ranks, told))
         return told  # type: ignore[no-any-return]
+
+    def _decoding(self, ranks: list[Any], worker: Worker) -> list[DecodingView]:
+        options = self._options
+        if not options.track_output_blocks:
+            return []
+        return [DecodingView(rank, worker, options.output_block_decay) for rank in ranks]
 
     def adopt_all(self, workers: ListOf[Worker], listener: PassListener) -> list[Worker]:
         """Adopt the workers that the pool begins with, and let them take requests."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from aisimulate.core.rng import ChaChaRng
-from aisimulate.router.active_blocks import ActiveBlocks, ActiveRun
+from aisimulate.core.units import NS_PER_S
+from aisimulate.router.active_blocks import ActiveBlocks
 from aisimulate.router.choice import Choice, LowestCost, RandomTie, Softmax
 from aisimulate.router.cost import CostFormula, Prompt, TargetLoads
 from aisimulate.router.prefill_load import PredictedPrefillLoads, PrefillLoads
 from aisimulate.router.queue import RouterQueue
+from aisimulate.router.remembered import RememberedBlocks
 from aisimulate.router.route import Route
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.router.clock import RouterClock
     from aisimulate.router.options import RouterOptions
+    from aisimulate.router.run_tree import Run
 
     PrefillTime = Callable[[int, int], int]
 
@@ -31,6 +34,12 @@ class Outlook(Protocol):
     """What a router sees of one rank."""
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int: ...  # noqa: D102
+
+
+class Decoding(Protocol):
+    """What a router sees of the decoders of one rank."""
+
+    def output_blocks(self, now_ns: int) -> float: ...  # noqa: D102
 
 
 class LowerTiers(Protocol):
@@ -44,7 +53,7 @@ class _Placed:
 
     __slots__ = ("blocks", "prefill_tokens", "run", "target")
 
-    def __init__(self, target: int, prefill_tokens: int, blocks: int, run: ActiveRun | None) -> None:
+    def __init__(self, target: int, prefill_tokens: int, blocks: int, run: Run | None) -> None:
         self.target = target
         self.prefill_tokens = prefill_tokens
         self.blocks = blocks
@@ -55,7 +64,8 @@ class KvRouter:
     """Places requests on the targets of one pool; `routes`, if any, collects what was decided.
 
     `max_batched_tokens` is the budget of a pass, `prefill_time` predicts a prefill of (prompt, cached) tokens
-    in ns. `queues`: requests may have to wait here, so each has to be offered first. A worker is known from `add_worker` on and gets requests from `worker_ready` to `worker_draining`.
+    in ns. `queues`: requests may have to wait here, so each has to be offered first. A worker is known from
+    `add_worker` on and gets requests from `worker_ready` to `worker_draining`.
     """
 
     def __init__(
@@ -83,11 +93,13 @@ class KvRouter:
         # By target: who it is, what is seen of it, and its loads.
         self._places: list[tuple[int, int]] = []
         self._outlooks: list[Outlook | None] = []
+        self._decoding: list[Decoding | None] = []
         self._tiers: list[LowerTiers | None] = []
         self._blocks = ActiveBlocks()
         self._prefills = PredictedPrefillLoads() if self._prefill_time else PrefillLoads()
         self._requests: list[int] = []
         self._loads = TargetLoads(self._prefills.tokens, self._blocks.distinct, self._requests)
+        self._memory = None if options.use_kv_events else RememberedBlocks(round(options.ttl_secs * NS_PER_S))
         self._has_tiers = False
         self._active: list[int] = []  # targets that take requests, in the order of (worker, rank)
         self._placed: dict[int, _Placed] = {}
@@ -95,13 +107,18 @@ class KvRouter:
     # Workers ------------------------------------------------------------------------------------------
 
     def add_worker(
-        self, worker: int, outlooks: ListOf[Outlook | None], tiers: ListOf[LowerTiers | None] = ()
+        self,
+        worker: int,
+        outlooks: ListOf[Outlook | None],
+        tiers: ListOf[LowerTiers | None] = (),
+        decoding: ListOf[Decoding] = (),
     ) -> None:
         """Take note of a worker and of what is seen of its ranks; ids of workers only grow."""
         for rank, outlook in enumerate(outlooks):
             self._places.append((worker, rank))
             self._outlooks.append(outlook)
             self._tiers.append(tiers[rank] if tiers else None)
+            self._decoding.append(decoding[rank] if decoding else None)
             self._has_tiers = self._has_tiers or self._tiers[-1] is not None
             self._blocks.distinct.append(0)
             self._prefills.add_target()
@@ -122,7 +139,7 @@ class KvRouter:
         """Forget what was seen of a worker."""
         self.worker_draining(worker, now_ns)
         for target in self._targets_of(worker):
-            self._outlooks[target] = self._tiers[target] = None
+            self._outlooks[target] = self._tiers[target] = self._decoding[target] = None
 
     def _targets_of(self, worker: int) -> list[int]:
         return [target for target, (owner, _) in enumerate(self._places) if owner == worker]
@@ -171,8 +188,10 @@ class KvRouter:
     def _overlaps(self, sequence: Sequence) -> list[int]:
         """Count, by target, the leading blocks of a prompt that are known to be cached."""
         limit, now_ns = sequence.input_tokens // self._block_size, self._clock.now_ns
-        if sequence.keys is None:
+        if (keys := sequence.keys) is None:
             return [0] * len(self._places)
+        if self._memory is not None:
+            return self._memory.prefixes(keys, limit, sequence.stride, len(self._places), now_ns)
         return [
             0 if outlook is None else outlook.prefix_blocks(sequence, limit, now_ns)
             for outlook in self._outlooks
@@ -185,19 +204,30 @@ class KvRouter:
             cached = cached + [0] * (len(self._places) - len(cached))
         prompt = self._prompt(sequence, cached)
         now_ns = self._clock.now_ns
-        distinct, loads = self._blocks.distinct, self._loads
+        loads = self._loads
         if self._prefill_time is not None:
             loads.prefill_tokens = self._prefills.active(now_ns)
+        if self._options.track_output_blocks:
+            loads.active_blocks = self._with_output(now_ns)
         costs = self._formula.costs(prompt, loads, targets)
         index = 0
         if len(targets) > 1:
-            index = self._choice.pick(costs, targets, distinct)
+            index = self._choice.pick(costs, targets, loads.active_blocks)
         target = targets[index]
         if self._routes is not None:
             best = max([cached[candidate] for candidate in targets])
             self._routes[sequence.ordinal] = Route(cached[target], best, self._block_size)
         self._count(sequence, target, prompt, now_ns)
+        if self._memory is not None and sequence.keys is not None:
+            self._memory.add(target, sequence.keys, prompt.blocks, now_ns)
         return target
+
+    def _with_output(self, now_ns: int) -> list[float]:
+        """Add what the requests have generated to the active blocks, by target."""
+        return [
+            blocks + (0.0 if decoding is None else decoding.output_blocks(now_ns))
+            for blocks, decoding in zip(self._blocks.distinct, self._decoding, strict=True)
+        ]
 
     def _candidates(self, sequence: Sequence) -> list[int]:
         authored = sequence.turn.dp_rank

@@ -6,13 +6,13 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from aisimulate.core.units import NS_PER_S
+
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.router.options import QueuePolicy
 
 Item = TypeVar("Item")
-
-_NS_PER_S = 1_000_000_000
 
 
 class RouterQueue(Generic[Item]):
@@ -35,9 +35,9 @@ class RouterQueue(Generic[Item]):
         if self._policy == "wspt":
             score = (1 + priority) / max(1, sequence.input_tokens - cached_tokens)
         elif self._policy == "fcfs":
-            score = priority - now_ns / _NS_PER_S
+            score = priority - now_ns / NS_PER_S
         else:
-            score = priority + now_ns / _NS_PER_S
+            score = priority + now_ns / NS_PER_S
         heappush(self._heap, (-strict, -score, next(self._order), item))
 
     def pop(self) -> Item:
