@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from aisimulate.config.base import U64, FieldError, Millis, NonNegative, Positive, StrictModel
+from aisimulate.config.messages import parse_model
+from aisimulate.config.spec import ReplaySpec
 
 PROVIDER = "kv_router"
+PATH = "spec.adapters.placement.config"
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -80,3 +83,39 @@ class KvRouterConfig(StrictModel):
             if name in self.model_fields_set:
                 raise FieldError("overlap_score_weight", f"may not be combined with {name}")
         return self
+
+
+def kv_router_config(spec: ReplaySpec) -> KvRouterConfig | None:
+    """Read the settings of the router, None where requests are placed otherwise. Raises `InputError`."""
+    placement = spec.adapters.placement
+    if placement.provider != PROVIDER:
+        return None
+    return parse_model(KvRouterConfig, {} if placement.config is None else placement.config, PATH)
+
+
+def unused_router_settings(spec: ReplaySpec) -> Iterator[str]:
+    """Name every setting of the router that was given and cannot act, one line each."""
+    config = kv_router_config(spec)
+    if config is None:
+        return
+    has_host = any(spec.engine.role(stage).rank.native_host_offload is not None for stage in spec.stages)
+    draws = config.router_temperature > 0 or config.tie_break == "random"
+    rules = (
+        ("host_cache_hit_weight", not has_host, "without host memory"),
+        ("disk_cache_hit_weight", True, "without a disk tier"),
+        ("seed", not draws, "without router_temperature or tie_break 'random'"),
+        (
+            "router_assume_kv_reuse",
+            not config.router_track_active_blocks,
+            "without router_track_active_blocks",
+        ),
+        ("prefill_load_scale", not config.router_track_prefill_tokens, "without router_track_prefill_tokens"),
+        (
+            "overlap_score_credit",
+            not config.router_track_prefill_tokens,
+            "without router_track_prefill_tokens",
+        ),
+    )
+    for name, is_unused, reason in rules:
+        if is_unused and name in config.model_fields_set:
+            yield f"{PATH}.{name}: no effect {reason}"

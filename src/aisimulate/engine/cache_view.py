@@ -15,7 +15,6 @@ from aisimulate.engine.run_progress import pass_ends_of, passes_by
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 if TYPE_CHECKING:
-
     from aisimulate.engine.decode_set import DecodeSet
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.scheduler import RankScheduler

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
-from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
+from aisimulate.config.kv_router import kv_router_config
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.decode_rank import DecodeRank
@@ -25,7 +25,7 @@ from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.routed_traffic import PairTraffic
-from aisimulate.replay.routing import route_pair
+from aisimulate.replay.routing import route_pair, router_options
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
@@ -121,11 +121,13 @@ def _placed(
     spec: ReplaySpec, pools: tuple[_Pool, _Pool], workers: tuple[list[Worker], list[Worker]], driver: Driver
 ) -> _Placed:
     """Choose what places the requests of both pools, each by itself."""
-    if spec.adapters.placement.provider != KV_ROUTER:
+    config = kv_router_config(spec)
+    if config is None:
         prefill, decode = (PoolRoundRobin(len(pool.workers), pool.role.dp_size) for pool in pools)
         return _Placed(workers, driver, (prefill, decode))
     ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
-    routed, told, traffic = route_pair(spec, ranks, timers, workers, driver)
+    options, records = router_options(config), spec.record_per_request
+    routed, told, traffic = route_pair(options, ranks, timers, workers, driver, records=records)
     routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
     return _Placed(told, traffic, (routed[0].router, traffic), routes)
 

@@ -74,4 +74,5 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         prefill_workers=replay.prefill_workers,
         prefill_dp_size=replay.prefill_dp_size,
         prefill_gpus_per_worker=replay.prefill_gpus_per_worker,
+        routes=replay.routes,
     )

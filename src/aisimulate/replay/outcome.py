@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.settled import Settled
+    from aisimulate.router.route import Routes
     from aisimulate.workload.plays import PlaysOutcome
 
 
@@ -36,6 +37,7 @@ class ReplayOutcome:
     `settled`: completed requests that are in `sequences` no more.
     In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
+    `routes`: what routers decided, by pool.
     `plays`: what became of the plays of an agentic trace.
     """
 
@@ -57,3 +59,4 @@ class ReplayOutcome:
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
+    routes: Routes = field(default_factory=dict)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.config.kv_router import KvRouterConfig
-from aisimulate.config.messages import parse_model
 from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.cache_view import view_of
@@ -19,21 +17,13 @@ from aisimulate.router.options import RouterOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence as ListOf
 
+    from aisimulate.config.kv_router import KvRouterConfig
     from aisimulate.config.rank import RankConfig
-    from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.told_worker import PassListener
     from aisimulate.router.route import Route
     from aisimulate.workload.drivers import Driver
-
-PATH = "spec.adapters.placement.config"
-
-
-def router_config(spec: ReplaySpec) -> KvRouterConfig:
-    """Read the settings of the router. Raises InputError."""
-    config = spec.adapters.placement.config
-    return parse_model(KvRouterConfig, {} if config is None else config, PATH)
 
 
 def router_options(config: KvRouterConfig) -> RouterOptions:
@@ -120,26 +110,32 @@ class RoutedPool:
 
 
 def route_aggregated(
-    spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
+    options: RouterOptions,
+    rank: RankConfig,
+    timer: PassTimer,
+    workers: list[Worker],
+    driver: Driver,
+    *,
+    records: bool,
 ) -> tuple[RoutedPool, list[Worker], AggregatedTraffic]:
     """Put a router in front of an aggregated pool; return it, its workers and their traffic."""
     clock = RouterClock()
-    options = router_options(router_config(spec))
-    pool = RoutedPool("agg", options, rank, timer, clock, records=spec.record_per_request)
+    pool = RoutedPool("agg", options, rank, timer, clock, records=records)
     traffic = AggregatedTraffic(driver, pool.router, clock)
     return pool, pool.adopt_all(workers, traffic), traffic
 
 
 def route_pair(
-    spec: ReplaySpec,
+    options: RouterOptions,
     ranks: tuple[RankConfig, RankConfig],
     timers: tuple[PassTimer, PassTimer],
     workers: tuple[list[Worker], list[Worker]],
     driver: Driver,
+    *,
+    records: bool,
 ) -> tuple[tuple[RoutedPool, RoutedPool], tuple[list[Worker], list[Worker]], PairTraffic]:
     """Put routers in front of a prefill and a decode pool."""
     clock = RouterClock()
-    options, records = router_options(router_config(spec)), spec.record_per_request
     prefill = RoutedPool("prefill", options.for_prefill_pool(), ranks[0], timers[0], clock, records=records)
     decode = RoutedPool(
         "decode", options.for_decode_pool(), ranks[1], timers[1], clock, sees_caches=False, records=records

@@ -18,6 +18,11 @@ class Route:
     queued_ns: int | None = None
     released_ns: int | None = None
 
+    @property
+    def overlap_tokens(self) -> int:
+        """Prompt tokens in the blocks that the router expected to be cached."""
+        return self.selected_blocks * self.block_size
+
 
 Routes = dict[str, "dict[int, Route] | None"]
 """Routes by pool and request number; None where nobody wants records."""
