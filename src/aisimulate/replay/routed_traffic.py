@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.sequence import REJECTED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,25 +67,32 @@ class RoutedTraffic:
 
 
 class AggregatedTraffic(RoutedTraffic):
-    """The traffic of one pool: the end of a request is all the router has to hear of it from here."""
-
-    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
-        """Take note that a request ended."""
-        self._driver.on_terminal(sequence, now_ns)
-        self._clock.now_ns = now_ns
-        self._router.request_terminal(sequence, now_ns)
-        if self._router.queues:
-            self.release()
+    """The traffic of one pool."""
 
     def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
-        """Tell the router which prompts got their first token."""
-        del terminal  # their ends are told one by one
+        """Tell the router which requests ended and which prompts got their first token.
+
+        Each may let in somebody who waits before the next is told, so then they are told in running order.
+        """
         self._clock.now_ns = end_ns
-        for sequence in computed:
-            if sequence.first_token_ns == end_ns:
-                self._router.prefill_completed(sequence, end_ns)
-                if self._router.queues:
-                    self.release()
+        router, queues = self._router, self._router.queues
+        told = [*terminal, *(sequence for sequence in computed if sequence.status is None)]
+        if queues and len(told) > 1:
+            told.sort(key=_told_order)
+        for sequence in told:
+            if sequence.status is not None:
+                router.request_terminal(sequence, end_ns)
+            elif sequence.first_token_ns == end_ns:
+                router.prefill_completed(sequence, end_ns)
+            if queues:
+                self.release()
+
+
+def _told_order(sequence: Sequence) -> tuple[bool, int, int]:
+    """Rejected requests come first, the others of each rank in running order."""
+    if sequence.status == REJECTED:
+        return False, 0, 0
+    return True, sequence.rank, sequence.order
 
 
 class PairTraffic(RoutedTraffic):
