@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
@@ -24,7 +24,7 @@ from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
-from aisimulate.replay.routed_traffic import PairTraffic
+from aisimulate.replay.routed_traffic import PairTraffic, ToldSource
 from aisimulate.replay.routing import route_pair, router_options
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
@@ -79,7 +79,7 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     fleet = new_fleet(
         workers,
         (
-            cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
+            placed.sources([worker.ranks for worker in prefill.workers]),
             cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
         ),
         placed.placements,
@@ -115,6 +115,13 @@ class _Placed:
     traffic: Driver
     placements: tuple[Placement, Placement]
     routes: Routes = field(default_factory=dict)
+
+    def sources(self, ranks: list[Any]) -> list[list[Source]]:
+        """Let the prefill ranks of each worker tell what the router has to know."""
+        traffic = self.traffic
+        if not isinstance(traffic, PairTraffic):
+            return ranks
+        return [[ToldSource(rank, traffic) for rank in group] for group in ranks]
 
 
 def _placed(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.disagg_fleet import Source
     from aisimulate.router.clock import RouterClock
     from aisimulate.router.kv_router import KvRouter
     from aisimulate.workload.drivers import Driver
@@ -95,6 +96,21 @@ def _told_order(sequence: Sequence) -> tuple[bool, int, int]:
     return True, sequence.rank, sequence.order
 
 
+class ToldSource:
+    """A prefill rank that tells when it gives back the blocks of a prompt."""
+
+    __slots__ = ("_rank", "_traffic")
+
+    def __init__(self, rank: Source, traffic: PairTraffic) -> None:
+        self._rank = rank
+        self._traffic = traffic
+
+    def release(self, sequence: Sequence) -> None:
+        """Give back the blocks of a prompt."""
+        self._rank.release(sequence)
+        self._traffic.source_released(sequence)
+
+
 class PairTraffic(RoutedTraffic):
     """The traffic of a prefill and a decode pool, each with a router of its own.
 
@@ -116,9 +132,18 @@ class PairTraffic(RoutedTraffic):
         del computed
         self._clock.now_ns = end_ns
         for sequence in terminal:
-            self._router.request_terminal(sequence, end_ns)
+            if sequence.status is None:
+                self._router.prefill_completed(sequence, end_ns)
+            else:
+                self._router.request_terminal(sequence, end_ns)
             if self._router.queues:
                 self.release()
+
+    def source_released(self, sequence: Sequence) -> None:
+        """Tell the prefill router that the blocks of a prompt were given back: it is over there."""
+        self._router.request_terminal(sequence, self._clock.now_ns)
+        if self._router.queues:
+            self.release()
 
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose a decode worker."""
