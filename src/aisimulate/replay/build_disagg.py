@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
@@ -24,7 +25,7 @@ from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
-from aisimulate.replay.routed_traffic import PairTraffic, ToldSource
+from aisimulate.replay.routed_traffic import PairTraffic, StagePlacement, ToldSource
 from aisimulate.replay.routing import route_pair, router_options
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
@@ -79,7 +80,7 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     fleet = new_fleet(
         workers,
         (
-            placed.sources([worker.ranks for worker in prefill.workers]),
+            placed.sources(),
             cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
         ),
         placed.placements,
@@ -89,6 +90,7 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     )
     if isinstance(placed.traffic, PairTraffic):
         placed.traffic.on_release = fleet._look_for_arrivals
+        placed.traffic.now_ns = lambda: fleet._now_ns
     return BuiltReplay(
         fleet=fleet,
         workers=[*workers[0], *workers[1]],
@@ -116,12 +118,13 @@ class _Placed:
     placements: tuple[Placement, Placement]
     routes: Routes = field(default_factory=dict)
 
-    def sources(self, ranks: list[Any]) -> list[list[Source]]:
-        """Let the prefill ranks of each worker tell what the router has to know."""
+    def sources(self) -> list[list[Source]]:
+        """List the ranks of each prefill worker; they tell the router, if there is one, what it has to know."""
         traffic = self.traffic
+        workers: list[Any] = list(self.workers[0])
         if not isinstance(traffic, PairTraffic):
-            return ranks
-        return [[ToldSource(rank, traffic) for rank in group] for group in ranks]
+            return [worker.ranks for worker in workers]
+        return [list(map(ToldSource, each.ranks, each.views, repeat(traffic))) for each in workers]
 
 
 def _placed(
@@ -136,7 +139,8 @@ def _placed(
     options, records = router_options(config), spec.record_per_request
     routed, told, traffic = route_pair(options, ranks, timers, workers, driver, records=records)
     routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
-    return _Placed(told, traffic, (routed[0].router, traffic), routes)
+    placements = StagePlacement(traffic.place_prefill), StagePlacement(traffic.place_decode)
+    return _Placed(told, traffic, placements, routes)
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:

@@ -14,6 +14,7 @@ from aisimulate.engine.sequence import REJECTED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aisimulate.engine.cache_view import CacheView
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.disagg_fleet import Source
     from aisimulate.router.clock import RouterClock
@@ -99,15 +100,17 @@ def _told_order(sequence: Sequence) -> tuple[bool, int, int]:
 class ToldSource:
     """A prefill rank that tells when it gives back the blocks of a prompt."""
 
-    __slots__ = ("_rank", "_traffic")
+    __slots__ = ("_rank", "_traffic", "_view")
 
-    def __init__(self, rank: Source, traffic: PairTraffic) -> None:
+    def __init__(self, rank: Source, view: CacheView, traffic: PairTraffic) -> None:
         self._rank = rank
+        self._view = view
         self._traffic = traffic
 
     def release(self, sequence: Sequence) -> None:
-        """Give back the blocks of a prompt."""
+        """Give back the blocks of a prompt, which may stay cached from now on."""
         self._rank.release(sequence)
+        self._view.publish(self._traffic.now_ns())
         self._traffic.source_released(sequence)
 
 
@@ -120,6 +123,7 @@ class PairTraffic(RoutedTraffic):
     def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
         super().__init__(driver, prefill, clock)
         self._decode = decode
+        self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
         self._ended: deque[tuple[int, Sequence]] = deque()
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
@@ -141,17 +145,32 @@ class PairTraffic(RoutedTraffic):
 
     def source_released(self, sequence: Sequence) -> None:
         """Tell the prefill router that the blocks of a prompt were given back: it is over there."""
+        self._clock.now_ns = self.now_ns()
         self._router.request_terminal(sequence, self._clock.now_ns)
         if self._router.queues:
             self.release()
 
-    def place(self, sequence: Sequence) -> tuple[int, int]:
+    def place_prefill(self, sequence: Sequence) -> tuple[int, int]:
+        """Choose a prefill worker."""
+        self._clock.now_ns = self.now_ns()
+        return self._router.place(sequence)
+
+    def place_decode(self, sequence: Sequence) -> tuple[int, int]:
         """Choose a decode worker."""
-        now_ns = self._clock.now_ns
+        now_ns = self._clock.now_ns = self.now_ns()
         while self._ended and self._ended[0][0] < now_ns:
             ended_ns, ended = self._ended.popleft()
             self._decode.request_terminal(ended, ended_ns)
         return self._decode.place(sequence)
+
+
+class StagePlacement:
+    """Places the requests of one stage of a pair."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Callable[[Sequence], tuple[int, int]]) -> None:
+        self.place = place
 
 
 def _nobody() -> None:
