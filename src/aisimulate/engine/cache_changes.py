@@ -74,10 +74,10 @@ def _before(change: Change, keys: BlockIds, stride: int, hit: int, limit: int) -
         return hit
     if is_store:
         return start
-    return max(hit, _agreement(ids, keys, stride, known, min(end, limit)))
+    return max(hit, agreement(ids, keys, stride, known, min(end, limit)))
 
 
-def _agreement(ids: BlockIds, keys: BlockIds, stride: int, index: int, end: int) -> int:
+def agreement(ids: BlockIds, keys: BlockIds, stride: int, index: int, end: int) -> int:
     """Find the block up to `end` at which two chains part; their first `index` ids agree."""
     last = -(-end // stride)
     if ids[index:last] == keys[index:last]:

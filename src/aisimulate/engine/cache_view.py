@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from aisimulate.engine.cache_changes import CacheChanges
+from aisimulate.engine.cache_changes import CacheChanges, agreement
 from aisimulate.engine.logged_pools import LoggedOffloadPool, LoggedRadixPool, LoggedRunPool, LoggedRuns
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.run_progress import pass_ends_of, passes_by
@@ -39,6 +39,14 @@ class CacheView(Protocol):
         """Tell of what happened until `end_ns`, when passes ended."""
         ...
 
+    def hold(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note of a prompt that is computed, and kept until it is handed over."""
+        ...
+
+    def let_go(self, sequence: Sequence) -> None:
+        """Take note that it was handed over."""
+        ...
+
 
 class _LaggingView:
     """What the views have in common. `_stepped` passes of the run in flight were gone through one by one."""
@@ -67,6 +75,12 @@ class _LaggingView:
         changes.ignored = False
         if changes.fresh:
             changes.publish(end_ns)
+
+    def hold(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note of a prompt that is computed, and kept until it is handed over: it is in the pool."""
+
+    def let_go(self, sequence: Sequence) -> None:
+        """Take note that it was handed over."""
 
     def _catch_up(self, now_ns: int) -> bool:
         """Let the run in flight have done to the pool what it had done by `now_ns`; False: nothing."""
@@ -140,9 +154,13 @@ class RunCacheView(_LaggingView):
 
 
 class RadixCacheView(_LaggingView):
-    """The cache of an SGLang rank."""
+    """The cache of an SGLang rank.
 
-    __slots__ = ("_pool", "_rank")
+    A prefill rank tells of the prompts it keeps (`_held`, with the instants from which on that is known),
+    although they get into the tree only when they are handed over.
+    """
+
+    __slots__ = ("_held", "_lag_ns", "_pool", "_rank")
 
     def __init__(self, rank: SglangScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
@@ -152,9 +170,27 @@ class RadixCacheView(_LaggingView):
         self._rank = rank
         pool.changes = CacheChanges(lag_ns)
         super().__init__(worker, pool.changes, lag_ns > 0)
+        self._lag_ns = lag_ns
+        self._held: dict[Sequence, int] = {}
+
+    def hold(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note of a prompt that is computed, and kept until it is handed over."""
+        self._held[sequence] = now_ns + self._lag_ns
+
+    def let_go(self, sequence: Sequence) -> None:
+        """Take note that it was handed over."""
+        self._held.pop(sequence, None)
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
         """Count the leading full pages of a prompt, at most `limit`, that are known to be cached."""
+        hit = self._cached(sequence, limit, now_ns)
+        for held, known_ns in self._held.items():
+            if known_ns <= now_ns and held.keys is not None and sequence.keys is not None:
+                pages = min(limit, held.computed // self._pool.page_size)
+                hit = max(hit, agreement(held.keys, sequence.keys, sequence.stride, 0, pages))
+        return hit
+
+    def _cached(self, sequence: Sequence, limit: int, now_ns: int) -> int:
         keys, pool, changes = sequence.keys, self._pool, self.changes
         if keys is None or not pool.caching:
             return 0

@@ -50,6 +50,9 @@ class Telling:
         terminal: list[Sequence] = super().finish()  # type: ignore[misc]
         for view in self.views:
             view.publish(end_ns)
+        for sequence in terminal:
+            if sequence.status is None:
+                self.views[sequence.rank].hold(sequence, end_ns)
         if computed or terminal:
             self.listener.passes_ended(computed, terminal, end_ns)
         return terminal

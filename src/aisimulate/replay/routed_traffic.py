@@ -110,6 +110,7 @@ class ToldSource:
     def release(self, sequence: Sequence) -> None:
         """Give back the blocks of a prompt, which may stay cached from now on."""
         self._rank.release(sequence)
+        self._view.let_go(sequence)
         self._view.publish(self._traffic.now_ns())
         self._traffic.source_released(sequence)
 
