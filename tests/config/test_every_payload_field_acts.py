@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from aisimulate.config.aic import AicConfig
+from aisimulate.config.kv_router import KvRouterConfig
 from aisimulate.config.spec import ReplaySpec
 from aisimulate.config.traffic import RuntimeTraffic
 from aisimulate.core.errors import AISimulateError
@@ -16,10 +17,11 @@ from model_walk import models_below
 
 from .field_payloads import AIC, CROWD, SYNTHETIC, TRACE
 from .field_table_engine import TABLE as ENGINE_TABLE
+from .field_table_router import TABLE as ROUTER_TABLE
 from .field_table_spec import TABLE as SPEC_TABLE
 from .field_walk import STAYS, Acts, FieldTable, Inert, Refused, changed, result
 
-TABLE = FieldTable({**SPEC_TABLE.rows, **ENGINE_TABLE.rows})
+TABLE = FieldTable({**SPEC_TABLE.rows, **ENGINE_TABLE.rows, **ROUTER_TABLE.rows})
 ACTS, REFUSED, INERT = (list(TABLE.cases(kind)) for kind in (Acts, Refused, Inert))
 
 # The fields that do nothing for another reason than that their subject comes later.
@@ -34,6 +36,7 @@ WITHOUT_CHOICE = {
     "AicConfig.kv_block_size",
     "AicConfig.allow_model_download",
     "RuntimeTraffic.max_sim_time_ms",
+    "KvRouterConfig.disk_cache_hit_weight",
 }
 
 
@@ -67,7 +70,7 @@ def test_a_field_without_effect_is_reported(effect):
 
 def test_every_field_of_every_model_is_walked():
     walked = {f"{model.__name__}.{name}" for model, fields in TABLE.rows.items() for name in fields}
-    models = models_below(ReplaySpec, RuntimeTraffic, AicConfig)
+    models = models_below(ReplaySpec, RuntimeTraffic, AicConfig, KvRouterConfig)
     assert walked == {f"{model.__name__}.{name}" for model in models for name in model.model_fields}
 
 

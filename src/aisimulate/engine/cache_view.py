@@ -121,8 +121,12 @@ class RunCacheView(_LaggingView):
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
         """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
-        keys, pool = sequence.keys, self._pool
-        if keys is None or not limit:
+        keys = sequence.keys
+        return 0 if keys is None else self._prefix(keys, limit, now_ns)
+
+    def _prefix(self, keys: list[int], limit: int, now_ns: int) -> int:
+        pool = self._pool
+        if not limit:
             return 0
         node, stride = pool.root.children.get(keys[0]), pool.stride
         hit = 0
@@ -216,8 +220,37 @@ class RadixCacheView(_LaggingView):
         self._pool.grow(decoders.passes + passes)
 
 
+class HostedCacheView(RunCacheView):
+    """The cache of a rank with host memory, which knows blocks by identities of its own."""
+
+    __slots__ = ()
+
+    _rank: Offloading
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full blocks of a prompt, at most `limit`, that the GPU is known to hold."""
+        if sequence.keys is None or not self._rank.params.enable_prefix_caching:
+            return 0
+        self._pool.stride = 1
+        return self._prefix(self._identities(sequence, limit), limit, now_ns)
+
+    def lower_tier_hits(self, sequence: Sequence) -> tuple[int, int]:
+        """Count the blocks of a prompt in host memory that follow those on the GPU; none are on a disk."""
+        if sequence.keys is None:
+            return 0, 0
+        limit = sequence.input_tokens // self._rank.block_size
+        keys = self._identities(sequence, limit)
+        on_gpu = self._pool.match(keys, limit)[0]
+        return self._rank.host.tier.match(keys, on_gpu).blocks, 0
+
+    def _identities(self, sequence: Sequence, blocks: int) -> list[int]:
+        return self._rank.host.identities.of(sequence.keys, sequence.stride, blocks)
+
+
 def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) -> CacheView:
     """Make the view of an unused rank of `worker`."""
     if isinstance(rank, SglangScheduler):
         return RadixCacheView(rank, worker, lag_ns)
+    if isinstance(rank, Offloading):
+        return HostedCacheView(rank, worker, lag_ns)
     return RunCacheView(rank, worker, lag_ns)

@@ -92,7 +92,7 @@ class RoutedPool:
             return worker
         told: Any = telling(worker, listener)
         told.views = [view_of(rank, told, self._lag_ns) for rank in ranks]
-        tiers = [rank if hasattr(rank, "lower_tier_hits") else None for rank in ranks]
+        tiers = [told if hasattr(told, "lower_tier_hits") else _tiers_of(view) for view in told.views]
         self.router.add_worker(index, told.views, tiers, self._decoding(ranks, told))
         return told  # type: ignore[no-any-return]
 
@@ -107,6 +107,11 @@ class RoutedPool:
         adopted = [self.adopt(index, worker, listener) for index, worker in enumerate(workers)]
         ready_workers(self.router, range(len(workers)))
         return adopted
+
+
+def _tiers_of(view: Any) -> Any:
+    """Give what knows of memory behind the GPU of a rank, if there is any."""
+    return view if hasattr(view, "lower_tier_hits") else None
 
 
 def route_aggregated(
