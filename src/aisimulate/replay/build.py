@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
-from aisimulate.config.kv_router import kv_router_config
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
 from aisimulate.core.units import clock_ns
@@ -21,7 +20,7 @@ from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.routed_traffic import RoutedTraffic
-from aisimulate.replay.routing import route_aggregated, router_options
+from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
@@ -136,9 +135,8 @@ def _placed(
     spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
 ) -> _Placed:
     """Choose what places the requests of an aggregated pool."""
-    if (config := kv_router_config(spec)) is not None:
-        options, records = router_options(config), spec.record_per_request
-        pool, told, traffic = route_aggregated(options, rank, timer, workers, driver, records=records)
+    if (routing := routing_of(spec)) is not None:
+        pool, told, traffic = route_aggregated(routing, rank, timer, workers, driver)
         return _Placed(told, traffic, pool.router, {"agg": pool.routes})
     return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
-from aisimulate.config.kv_router import kv_router_config
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.decode_rank import DecodeRank
@@ -26,7 +25,7 @@ from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.routed_traffic import PairTraffic, StagePlacement, ToldSource
-from aisimulate.replay.routing import route_pair, router_options
+from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
@@ -119,7 +118,7 @@ class _Placed:
     routes: Routes = field(default_factory=dict)
 
     def sources(self) -> list[list[Source]]:
-        """List the ranks of each prefill worker; they tell the router, if there is one, what it has to know."""
+        """List the ranks of each prefill worker; they tell the router, if any, what it has to know."""
         traffic = self.traffic
         workers: list[Any] = list(self.workers[0])
         if not isinstance(traffic, PairTraffic):
@@ -131,13 +130,12 @@ def _placed(
     spec: ReplaySpec, pools: tuple[_Pool, _Pool], workers: tuple[list[Worker], list[Worker]], driver: Driver
 ) -> _Placed:
     """Choose what places the requests of both pools, each by itself."""
-    config = kv_router_config(spec)
-    if config is None:
+    routing = routing_of(spec)
+    if routing is None:
         prefill, decode = (PoolRoundRobin(len(pool.workers), pool.role.dp_size) for pool in pools)
         return _Placed(workers, driver, (prefill, decode))
     ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
-    options, records = router_options(config), spec.record_per_request
-    routed, told, traffic = route_pair(options, ranks, timers, workers, driver, records=records)
+    routed, told, traffic = route_pair(routing, ranks, timers, workers, driver)
     routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
     placements = StagePlacement(traffic.place_prefill), StagePlacement(traffic.place_decode)
     return _Placed(told, traffic, placements, routes)

@@ -11,6 +11,7 @@ from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
 from aisimulate.config.kv_router import kv_router_config
 from aisimulate.config.messages import quoted, show
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
+from aisimulate.replay.policies import policy_names
 from aisimulate.workload.formats import TRACE_FORMATS
 
 if TYPE_CHECKING:
@@ -104,27 +105,30 @@ def _require(path: str, what: str, choice: str, supported: frozenset[str]) -> No
 
 def _require_placement(spec: ReplaySpec, supported: frozenset[str]) -> None:
     path, adapter = "spec.adapters.placement", spec.adapters.placement
-    if adapter.provider not in ("round_robin", KV_ROUTER):
-        got = quoted(adapter.provider) + nearest(adapter.provider, [KV_ROUTER, "round_robin"])
+    if adapter.provider in ("round_robin", KV_ROUTER):
+        _require(f"{path}.provider", "placement", adapter.provider, supported)
+    elif adapter.provider not in policy_names():
+        got = quoted(adapter.provider) + nearest(
+            adapter.provider, [KV_ROUTER, "round_robin", *policy_names()]
+        )
         raise InputError(
             f"{path}.provider: engine composition requires round_robin or kv_router placement, got {got}"
         )
-    _require(f"{path}.provider", "placement", adapter.provider, supported)
     if adapter.provider == "round_robin" and adapter.config not in (None, {}):
         raise InputError(f"{path}.config: {show(adapter.config)} has no effect: round_robin has no settings")
 
 
 def _require_routable(spec: ReplaySpec, capabilities: Capabilities) -> None:
     """Refuse what a KV-aware router cannot be put in front of yet."""
-    config = kv_router_config(spec)
-    if config is None:
+    provider, config = spec.adapters.placement.provider, kv_router_config(spec)
+    if provider == "round_robin":
         return
     for path, rank in _ranks(spec):
         if rank.aic_nextn and not capabilities.routed_speculation:
-            problem = f"{show(rank.aic_nextn)} is not supported yet with kv_router (supported: null)"
+            problem = f"{show(rank.aic_nextn)} is not supported yet with {provider} (supported: null)"
             raise UnsupportedError(f"{path}.aic_nextn: {problem}")
-        is_pair = spec.topology.kind == "disaggregated"
-        if is_pair and rank.backend == "sglang" and config.router_queue_threshold is not None:
+        queues = config is not None and config.router_queue_threshold is not None
+        if queues and spec.topology.kind == "disaggregated" and rank.backend == "sglang":
             problem = "a queue at the router is not supported yet in front of a pair of sglang pools"
             raise UnsupportedError(f"{ROUTER_PATH}.router_queue_threshold: {problem} (supported: null)")
 

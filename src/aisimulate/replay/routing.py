@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.config.kv_router import kv_router_config
 from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.cache_view import view_of
 from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.told_worker import telling
+from aisimulate.replay.policies import make_policy
 from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic
 from aisimulate.router.clock import RouterClock
 from aisimulate.router.kv_router import KvRouter, ready_workers
 from aisimulate.router.options import RouterOptions
+from aisimulate.router.policy import PolicyRouter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Sequence as ListOf
 
     from aisimulate.config.kv_router import KvRouterConfig
     from aisimulate.config.rank import RankConfig
+    from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.told_worker import PassListener
+    from aisimulate.router.policy import PlacementPolicy
     from aisimulate.router.route import Route
     from aisimulate.workload.drivers import Driver
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How the pools of a replay are routed: by cost, or by policies that `policy` makes, one for each pool.
+
+    `records`: whether the decisions are kept for the report.
+    """
+
+    options: RouterOptions
+    records: bool
+    policy: Callable[[], PlacementPolicy] | None = None
+
+
+def routing_of(spec: ReplaySpec) -> Routing | None:
+    """Read how requests are routed; None where they are placed in turn. Raises InputError."""
+    placement, config = spec.adapters.placement, kv_router_config(spec)
+    if config is not None:
+        return Routing(router_options(config), spec.record_per_request)
+    if placement.provider == "round_robin":
+        return None
+    return Routing(RouterOptions(), spec.record_per_request, partial(make_policy, placement))
 
 
 def router_options(config: KvRouterConfig) -> RouterOptions:
@@ -62,20 +92,19 @@ class RoutedPool:
     def __init__(
         self,
         name: str,
+        routing: Routing,
         options: RouterOptions,
         rank: RankConfig,
         timer: PassTimer,
         clock: RouterClock,
-        *,
-        sees_caches: bool = True,
-        records: bool = True,
     ) -> None:
-        """Prepare the router of pool `name`; without `sees_caches` its workers need not tell anything."""
-        self.routes: dict[int, Route] | None = {} if records else None
+        """Prepare the router of pool `name` with the `options` of that pool."""
+        self.routes: dict[int, Route] | None = {} if routing.records else None
         self._options = options
-        self._sees_caches = sees_caches
+        self._sees_caches = name != "decode"
         self._lag_ns = clock_ns(options.kv_event_lag_ms)
-        self.router = KvRouter(
+        make = KvRouter if routing.policy is None else PolicyRouter
+        self.router = make(
             options.seeded(named_seed(options.seed, "router", name)),
             rank.block_size,
             clock,
@@ -83,6 +112,8 @@ class RoutedPool:
             lambda tokens, cached: timer.prefill_ns(1, tokens, cached),
             self.routes,
         )
+        if isinstance(self.router, PolicyRouter) and routing.policy is not None:
+            self.router.policy = routing.policy()
 
     def adopt(self, index: int, worker: Worker, listener: PassListener) -> Worker:
         """Make the router know worker `index`, which is unused; return what takes its place."""
@@ -92,7 +123,8 @@ class RoutedPool:
             return worker
         told: Any = telling(worker, listener)
         told.views = [view_of(rank, told, self._lag_ns) for rank in ranks]
-        tiers = [told if hasattr(told, "lower_tier_hits") else _tiers_of(view) for view in told.views]
+        # A worker may know of memory behind its GPU, or the view of a rank; else there is none.
+        tiers = [_first_with("lower_tier_hits", told, view) for view in told.views]
         self.router.add_worker(index, told.views, tiers, self._decoding(ranks, told))
         return told  # type: ignore[no-any-return]
 
@@ -109,42 +141,31 @@ class RoutedPool:
         return adopted
 
 
-def _tiers_of(view: Any) -> Any:
-    """Give what knows of memory behind the GPU of a rank, if there is any."""
-    return view if hasattr(view, "lower_tier_hits") else None
+def _first_with(method: str, *objects: object) -> Any:  # noqa: ANN401 - whatever has the method
+    return next((each for each in objects if hasattr(each, method)), None)
 
 
 def route_aggregated(
-    options: RouterOptions,
-    rank: RankConfig,
-    timer: PassTimer,
-    workers: list[Worker],
-    driver: Driver,
-    *,
-    records: bool,
+    routing: Routing, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
 ) -> tuple[RoutedPool, list[Worker], AggregatedTraffic]:
     """Put a router in front of an aggregated pool; return it, its workers and their traffic."""
     clock = RouterClock()
-    pool = RoutedPool("agg", options, rank, timer, clock, records=records)
+    pool = RoutedPool("agg", routing, routing.options, rank, timer, clock)
     traffic = AggregatedTraffic(driver, pool.router, clock)
     return pool, pool.adopt_all(workers, traffic), traffic
 
 
 def route_pair(
-    options: RouterOptions,
+    routing: Routing,
     ranks: tuple[RankConfig, RankConfig],
     timers: tuple[PassTimer, PassTimer],
     workers: tuple[list[Worker], list[Worker]],
     driver: Driver,
-    *,
-    records: bool,
 ) -> tuple[tuple[RoutedPool, RoutedPool], tuple[list[Worker], list[Worker]], PairTraffic]:
-    """Put routers in front of a prefill and a decode pool."""
-    clock = RouterClock()
-    prefill = RoutedPool("prefill", options.for_prefill_pool(), ranks[0], timers[0], clock, records=records)
-    decode = RoutedPool(
-        "decode", options.for_decode_pool(), ranks[1], timers[1], clock, sees_caches=False, records=records
-    )
+    """Put routers in front of a prefill and a decode pool, each with its own rules (spec 03 section A7)."""
+    clock, options = RouterClock(), routing.options
+    prefill = RoutedPool("prefill", routing, options.for_prefill_pool(), ranks[0], timers[0], clock)
+    decode = RoutedPool("decode", routing, options.for_decode_pool(), ranks[1], timers[1], clock)
     traffic = PairTraffic(driver, prefill.router, decode.router, clock)
     adopted = prefill.adopt_all(workers[0], traffic), decode.adopt_all(workers[1], traffic)
     return (prefill, decode), adopted, traffic

@@ -198,22 +198,17 @@ class KvRouter:
         ]
 
     def _admit(self, sequence: Sequence, cached: list[int]) -> int:
-        """Choose a target by cost and count the request there."""
+        """Choose a target and count the request there."""
         targets = self._candidates(sequence)
         if len(cached) < len(self._places):
             cached = cached + [0] * (len(self._places) - len(cached))
         prompt = self._prompt(sequence, cached)
         now_ns = self._clock.now_ns
-        loads = self._loads
         if self._prefill_time is not None:
-            loads.prefill_tokens = self._prefills.active(now_ns)
+            self._loads.prefill_tokens = self._prefills.active(now_ns)
         if self._options.track_output_blocks:
-            loads.active_blocks = self._with_output(now_ns)
-        costs = self._formula.costs(prompt, loads, targets)
-        index = 0
-        if len(targets) > 1:
-            index = self._choice.pick(costs, targets, loads.active_blocks)
-        target = targets[index]
+            self._loads.active_blocks = self._with_output(now_ns)
+        target = targets[self._decide(sequence, prompt, targets, now_ns) if len(targets) > 1 else 0]
         if self._routes is not None:
             best = max([cached[candidate] for candidate in targets])
             self._routes[sequence.ordinal] = Route(cached[target], best, self._block_size)
@@ -221,6 +216,12 @@ class KvRouter:
         if self._memory is not None and sequence.keys is not None:
             self._memory.add(target, sequence.keys, prompt.blocks, now_ns)
         return target
+
+    def _decide(self, sequence: Sequence, prompt: Prompt, targets: list[int], now_ns: int) -> int:
+        """Give the index of one of several targets, by cost."""
+        del sequence, now_ns
+        costs = self._formula.costs(prompt, self._loads, targets)
+        return self._choice.pick(costs, targets, self._loads.active_blocks)
 
     def _with_output(self, now_ns: int) -> list[float]:
         """Add what the requests have generated to the active blocks, by target."""
