@@ -98,23 +98,19 @@ def unused_router_settings(spec: ReplaySpec) -> Iterator[str]:
     config = kv_router_config(spec)
     if config is None:
         return
-    has_host = any(spec.engine.role(stage).rank.native_host_offload is not None for stage in spec.stages)
+    ranks = [spec.engine.role(stage).rank for stage in spec.stages]
+    has_host = any(rank.native_host_offload is not None for rank in ranks)
+    has_disk = any(rank.g3_offload is not None for rank in ranks)
     draws = config.router_temperature > 0 or config.tie_break == "random"
+    no_prefills, untold = not config.router_track_prefill_tokens, "without router_track_prefill_tokens"
+    no_blocks = not config.router_track_active_blocks
     rules = (
         ("host_cache_hit_weight", not has_host, "without host memory"),
-        ("disk_cache_hit_weight", True, "without a disk tier"),
+        ("disk_cache_hit_weight", not has_disk, "without a disk tier"),
         ("seed", not draws, "without router_temperature or tie_break 'random'"),
-        (
-            "router_assume_kv_reuse",
-            not config.router_track_active_blocks,
-            "without router_track_active_blocks",
-        ),
-        ("prefill_load_scale", not config.router_track_prefill_tokens, "without router_track_prefill_tokens"),
-        (
-            "overlap_score_credit",
-            not config.router_track_prefill_tokens,
-            "without router_track_prefill_tokens",
-        ),
+        ("router_assume_kv_reuse", no_blocks, "without router_track_active_blocks"),
+        ("prefill_load_scale", no_prefills, untold),
+        ("overlap_score_credit", no_prefills, untold),
     )
     for name, is_unused, reason in rules:
         if is_unused and name in config.model_fields_set:
