@@ -10,6 +10,7 @@ from spica_walk import (
     FRONT,
     GOODPUT,
     HOSTED,
+    IN_TURN,
     ONE_BY_ONE,
     PAIR,
     PAIR_CROWD,
@@ -185,9 +186,9 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "agg_max_num_batched_tokens": (space(PINNED, agg_max_num_batched_tokens=[16384]),),
     "agg_max_num_seqs": (space(CROWD, agg_max_num_seqs=[512]),),
     "router_mode": (
-        space(ROUTED, router_mode=["round_robin"]),
+        space(IN_TURN, router_mode=["kv_router"]),
         Inert(
-            changed(ROUTED, {"search_space.router_mode": ["round_robin"], "search_space.aic_nextn": 1}),
+            changed(IN_TURN, {"search_space.aic_nextn": 1}),
             {"search_space.router_mode": ["kv_router", "round_robin"]},
             "router_mode: dropped kv_router (cannot be simulated yet), searching round_robin",
             Why.DRAFTS,
@@ -214,7 +215,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "disk_cache_hit_weight": (
         idle(Why.TIERS, NO_ROUTER, disk_cache_hit_weight=[0.5]),
         Inert(
-            changed(ROUTED_HOSTED, {"search_space.disk_cache_hit_weight": [0.0]}),
+            ROUTED_HOSTED,
             {"search_space.disk_cache_hit_weight": [0.0, 0.25, 0.5]},
             "disk_cache_hit_weight: no effect without a disk tier; one choice is searched",
             Why.TIERS,

@@ -255,7 +255,14 @@ ROUTED = changed(
 )
 # The same on workers whose host memory holds what their GPU forgets.
 ROUTED_HOSTED = changed(
-    HOSTED, {**_ROUTER, "search_space.host_cache_hit_weight": [0.5], "workload.concurrency": 3}
+    HOSTED,
+    {
+        **_ROUTER,
+        "search_space.host_cache_hit_weight": [0.5],
+        "search_space.disk_cache_hit_weight": [0.0],
+        "workload.concurrency": 3,
+    },
 )
+IN_TURN = changed(ROUTED, {"search_space.router_mode": ["round_robin"], **dict.fromkeys(list(_ROUTER)[1:4])})
 GOODPUT = changed(TRACE, {"goal": {"target": "goodput", "sla": {"ttft_ms": 1e6, "itl_ms": 1e6}}})
 FRONT = changed(POOL, {"goal": {"target": "pareto"}})
