@@ -186,7 +186,13 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "agg_max_num_batched_tokens": (space(PINNED, agg_max_num_batched_tokens=[16384]),),
     "agg_max_num_seqs": (space(CROWD, agg_max_num_seqs=[512]),),
     "router_mode": (
-        space(IN_TURN, router_mode=["kv_router"]),
+        space(
+            IN_TURN,
+            router_mode=["kv_router"],
+            overlap_score_credit=[1.0],
+            prefill_load_scale=[1.0],
+            router_temperature=[0.0],
+        ),
         Inert(
             changed(IN_TURN, {"search_space.aic_nextn": 1}),
             {"search_space.router_mode": ["kv_router", "round_robin"]},

@@ -263,6 +263,7 @@ ROUTED_HOSTED = changed(
         "workload.concurrency": 3,
     },
 )
+# The same in turn.
 IN_TURN = changed(ROUTED, {"search_space.router_mode": ["round_robin"], **dict.fromkeys(list(_ROUTER)[1:4])})
 GOODPUT = changed(TRACE, {"goal": {"target": "goodput", "sla": {"ttft_ms": 1e6, "itl_ms": 1e6}}})
 FRONT = changed(POOL, {"goal": {"target": "pareto"}})
