@@ -104,7 +104,7 @@ class _LaggingView:
 class RunCacheView(_LaggingView):
     """The cache of a rank that schedules like vLLM."""
 
-    __slots__ = ("_pool", "_rank")
+    __slots__ = ("_first_nodes", "_pool", "_rank")
 
     def __init__(self, rank: RankScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
@@ -115,6 +115,7 @@ class RunCacheView(_LaggingView):
             pool = LoggedRunPool(rank.params.num_gpu_blocks, rank.block_size)
         rank.pool = self._pool = pool
         rank.tells = True
+        self._first_nodes = pool.root.children
         self._rank = rank
         pool.changes = CacheChanges(lag_ns)
         super().__init__(worker, pool.changes, lag_ns > 0)
@@ -218,6 +219,29 @@ class RadixCacheView(_LaggingView):
             self._pool.take(opened - rank._opening)
             rank._opening = opened
         self._pool.grow(decoders.passes + passes)
+
+
+def look_at_all(views: list[RunCacheView | None], sequence: Sequence, limit: int, now_ns: int) -> list[int]:
+    """Give `prefix_blocks` of several ranks; most prompts share only their first blocks with others."""
+    keys, stride = sequence.keys, sequence.stride
+    if keys is None or not limit:
+        return [0] * len(views)
+    first, found = keys[0], []
+    for view in views:
+        if view is None:
+            found.append(0)
+            continue
+        node, changes = view._first_nodes.get(first), view.changes
+        is_ahead = view._worker.busy and ((node is not None and not node.ref) or view._rank.planned)
+        if is_ahead or changes.fresh or changes.late:
+            found.append(view._prefix(keys, limit, now_ns))
+        elif node is None:
+            found.append(0)
+        elif (hit := node.len) <= stride and hit < limit and keys[hit // stride] not in node.children:
+            found.append(hit)
+        else:
+            found.append(view._prefix(keys, limit, now_ns))
+    return found
 
 
 class HostedCacheView(RunCacheView):

@@ -34,13 +34,15 @@ class RoutedTraffic:
         self._clock = clock
         self._released: list[Sequence] = []
         self.on_release: Callable[[], None] = _nobody  # called when somebody may come in at once
+        self.next_ready_ns = self._next_ready_ns if router.queues else driver.next_ready_ns
+        self.on_terminal = driver.on_terminal  # take note that a request ended
 
     @property
     def sequences(self) -> list[Sequence]:
         """Everything dispatched so far."""
         return self._driver.sequences
 
-    def next_ready_ns(self) -> int | None:
+    def _next_ready_ns(self) -> int | None:
         """Instant of the next request known so far, or None."""
         return self._clock.now_ns if self._released else self._driver.next_ready_ns()
 
@@ -56,10 +58,6 @@ class RoutedTraffic:
     def pop_first(self, count: int) -> list[Sequence]:
         """Nobody asks: requests depend on each other through the router."""
         raise NotImplementedError
-
-    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
-        """Take note that a request ended."""
-        self._driver.on_terminal(sequence, now_ns)
 
     def release(self) -> None:
         """Let in who may come in now."""
@@ -77,17 +75,26 @@ class AggregatedTraffic(RoutedTraffic):
         Each may let in somebody who waits before the next is told, so then they are told in running order.
         """
         self._clock.now_ns = end_ns
-        router, queues = self._router, self._router.queues
+        router = self._router
+        if router.queues:
+            self._tell_one_by_one(computed, terminal, end_ns)
+            return
+        for sequence in terminal:
+            router.request_terminal(sequence, end_ns)
+        for sequence in computed:
+            if sequence.first_token_ns == end_ns and sequence.status is None:
+                router.prefill_completed(sequence, end_ns)
+
+    def _tell_one_by_one(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        router = self._router
         told = [*terminal, *(sequence for sequence in computed if sequence.status is None)]
-        if queues and len(told) > 1:
-            told.sort(key=_told_order)
+        told.sort(key=_told_order)
         for sequence in told:
             if sequence.status is not None:
                 router.request_terminal(sequence, end_ns)
             elif sequence.first_token_ns == end_ns:
                 router.prefill_completed(sequence, end_ns)
-            if queues:
-                self.release()
+            self.release()
 
 
 def _told_order(sequence: Sequence) -> tuple[bool, int, int]:
@@ -124,12 +131,12 @@ class PairTraffic(RoutedTraffic):
     def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
         super().__init__(driver, prefill, clock)
         self._decode = decode
+        self.on_terminal = self._on_terminal
         self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
         self._ended: deque[tuple[int, Sequence]] = deque()
 
-    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
-        """Take note that a request ended."""
-        super().on_terminal(sequence, now_ns)
+    def _on_terminal(self, sequence: Sequence, now_ns: int) -> None:
+        self._driver.on_terminal(sequence, now_ns)
         self._ended.append((now_ns, sequence))
 
     def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:

@@ -16,27 +16,29 @@ class ActiveBlocks:
     The holders of a run are the targets with requests that have it, and how many those are.
     """
 
-    __slots__ = ("_tree", "distinct")
+    __slots__ = ("_found", "_tree", "distinct")
 
     def __init__(self) -> None:
         self.distinct: list[int] = []
+        self._found: list[tuple[Run, int]] = []  # what was found of the last chain
         self._tree = RunTree()
 
     def shared(self, ids: BlockIds, blocks: int, stride: int) -> list[int]:
         """Count, for every target, the leading blocks of a chain (of the first `blocks`) active there."""
         self._tree.stride = stride
         shared = [0] * len(self.distinct)
-        for run, position in self._tree.follow(ids, blocks):
+        self._found = self._tree.follow(ids, blocks)
+        for run, position in self._found:
             for target in run.holders:
                 shared[target] = position
         return shared
 
     def add(self, target: int, ids: BlockIds, blocks: int) -> Run:
-        """Let a request on `target` have the first blocks (1 or more) of a chain.
+        """Let a request on `target` have the blocks (1 or more) that `shared` was just asked for.
 
         Returns the run where they end, which `drop` asks for.
         """
-        runs = self._tree.path(ids, blocks)
+        runs = self._tree.path(ids, blocks, self._found)
         for run in runs:
             count = run.holders.get(target, 0)
             run.holders[target] = count + 1

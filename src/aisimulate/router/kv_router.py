@@ -6,7 +6,7 @@ its own decisions: prompt blocks from placement to the end of a request, prefill
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.core.rng import ChaChaRng
 from aisimulate.core.units import NS_PER_S
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aisimulate.router.run_tree import Run
 
     PrefillTime = Callable[[int, int], int]
+    LookAtAll = Callable[[list[Any], Sequence, int, int], list[int]]
 
 
 class Outlook(Protocol):
@@ -88,6 +89,7 @@ class KvRouter:
         if options.queue_threshold is not None:
             self._queue = RouterQueue(options.queue_policy)
         self.queues = self._queue is not None
+        self.look_at_all: LookAtAll | None = None  # asks all outlooks at once, where they are of one kind
         self._granted: dict[int, tuple[int, int]] = {}  # by ordinal: a prompt may be computed as another
         self._routes = routes
         # By target: who it is, what is seen of it, and its loads.
@@ -192,6 +194,8 @@ class KvRouter:
             return [0] * len(self._places)
         if self._memory is not None:
             return self._memory.prefixes(keys, limit, sequence.stride, len(self._places), now_ns)
+        if self.look_at_all is not None:
+            return self.look_at_all(self._outlooks, sequence, limit, now_ns)
         return [
             0 if outlook is None else outlook.prefix_blocks(sequence, limit, now_ns)
             for outlook in self._outlooks
@@ -285,10 +289,11 @@ class KvRouter:
 
     def request_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """A request is over: nothing of it is a load any more."""
-        self.prefill_completed(sequence, now_ns)
         placed = self._placed.pop(sequence.ordinal, None)
         if placed is None:
             return
+        if placed.prefill_tokens:
+            self._prefills.drop(placed.target, sequence.ordinal, placed.prefill_tokens, now_ns)
         self._requests[placed.target] -= 1
         if placed.run is not None:
             self._blocks.drop(placed.target, placed.run)

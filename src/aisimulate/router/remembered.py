@@ -43,7 +43,7 @@ class RememberedBlocks:
     def add(self, target: int, ids: BlockIds, blocks: int, now_ns: int) -> None:
         """Remember that a prompt went to `target`."""
         expiry_ns = now_ns + self._ttl_ns
-        runs = self._tree.path(ids, blocks)
+        runs = self._tree.path(ids, blocks, self._tree.follow(ids, blocks))
         for run in runs:
             run.holders[target] = expiry_ns
         if runs:

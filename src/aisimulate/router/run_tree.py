@@ -47,22 +47,22 @@ class RunTree:
             node = child
         return found
 
-    def path(self, ids: BlockIds, blocks: int) -> list[Run]:
-        """List the runs that make up the first `blocks` blocks of a chain; missing ones are made."""
-        stride, node, position = self.stride, self._root, 0
-        runs = []
-        while position < blocks:
-            key = ids[position // stride]
-            child = node.children.get(key)
-            if child is None:
-                child = node.children[key] = Run(position, blocks - position, ids, node)
-            else:
-                used = self._agreement(child, ids, position, blocks)
-                if used < child.len:
-                    child = self._split(child, used)
+    def path(self, ids: BlockIds, blocks: int, found: list[tuple[Run, int]]) -> list[Run]:
+        """List the runs that make up the first `blocks` blocks of a chain; missing ones are made.
+
+        `found` is what `follow` just said of the chain.
+        """
+        runs = [run for run, _ in found]
+        node, position = self._root, 0
+        if found:
+            node, position = found[-1]
+            used = position - node.start
+            if used < node.len:
+                node = runs[-1] = self._split(node, used)
+        if position < blocks:
+            child = Run(position, blocks - position, ids, node)
+            node.children[ids[position // self.stride]] = child
             runs.append(child)
-            node = child
-            position += child.len
         return runs
 
     def forget(self, run: Run) -> None:
