@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from aisimulate.engine import told_worker
 from aisimulate.engine.cache_view import RadixCacheView, RunCacheView
+from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
+from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.execute import execute
 
 from .routed import payload
@@ -142,7 +145,8 @@ def simulated(asked: dict[str, Any]) -> dict[str, Any]:
 
 def pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers end after every pass, and let a router know of caches what they held then."""
-    for kind in set(told_worker._TWINS.values()):
+    kinds = (RankWorker, GroupWorker, SglangWorker, SglangGroup)
+    for kind in map(told_worker.twin_of, kinds):
         monkeypatch.setattr(kind, "start", _cut_short(kind.start))
     monkeypatch.setattr(RunCacheView, "_grow", _never)
     monkeypatch.setattr(RadixCacheView, "_grow", _never)

@@ -5,15 +5,13 @@ A router needs to know. Each kind of worker has a twin that tells; a replay with
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aisimulate.engine.cadence import CadenceGroup
-from aisimulate.engine.group import GroupWorker, PassGroup
-from aisimulate.engine.offload_worker import OffloadWorker
+from aisimulate.engine.group import PassGroup
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
-from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
     from aisimulate.engine.cache_view import CacheView
@@ -82,6 +80,11 @@ class _TellingOne(Telling):
             self.listener.passes_ended(computed, terminal, end_ns)
         return terminal
 
+    def _start_chunks(self, partial: Sequence) -> bool:
+        """Plan every chunk of a prompt by itself: others may look for what it computed."""
+        del partial
+        return False
+
 
 class _TellingGroup(Telling):
     __slots__ = ()
@@ -108,50 +111,19 @@ class _TellingSglangGroup(Telling):
         return [sequence for rank in self._active for sequence in _selected(rank)]  # type: ignore[attr-defined]
 
 
-class TellingRankWorker(_TellingOne, RankWorker):
-    """A `RankWorker` that tells."""
-
-    __slots__ = ("listener", "views")
-
-
-class TellingOffloadWorker(_TellingOne, OffloadWorker):
-    """An `OffloadWorker` that tells."""
-
-    __slots__ = ("listener", "views")
+_MIXINS: tuple[tuple[type, type[Telling]], ...] = (
+    (SglangWorker, _TellingSglang),
+    (SglangGroup, _TellingSglangGroup),
+    (PassGroup, _TellingGroup),
+    (RunWorker, _TellingOne),
+)
 
 
-class TellingGroupWorker(_TellingGroup, GroupWorker):
-    """A `GroupWorker` that tells."""
-
-    __slots__ = ("listener", "views")
-
-
-class TellingCadenceGroup(_TellingGroup, CadenceGroup):
-    """A `CadenceGroup` that tells."""
-
-    __slots__ = ("listener", "views")
-
-
-class TellingSglangWorker(_TellingSglang, SglangWorker):
-    """A `SglangWorker` that tells."""
-
-    __slots__ = ("listener", "views")
-
-
-class TellingSglangGroup(_TellingSglangGroup, SglangGroup):
-    """A `SglangGroup` that tells."""
-
-    __slots__ = ("listener", "views")
-
-
-_TWINS: dict[type, type] = {
-    RankWorker: TellingRankWorker,
-    OffloadWorker: TellingOffloadWorker,
-    GroupWorker: TellingGroupWorker,
-    CadenceGroup: TellingCadenceGroup,
-    SglangWorker: TellingSglangWorker,
-    SglangGroup: TellingSglangGroup,
-}
+@cache
+def twin_of(kind: type) -> type:
+    """Make the class of workers of this kind that tell."""
+    mixin = next(mixin for base, mixin in _MIXINS if issubclass(kind, base))
+    return type(f"Telling{kind.__name__}", (mixin, kind), {"__slots__": ("listener", "views")})
 
 
 def telling(worker: Worker, listener: PassListener) -> Worker:
@@ -159,10 +131,10 @@ def telling(worker: Worker, listener: PassListener) -> Worker:
 
     It has no views of its ranks yet: they are added to `views`.
     """
-    assert isinstance(worker, RunWorker | PassGroup)
-    twin: Any = object.__new__(_TWINS[type(worker)])
-    for kind in type(worker).__mro__:
-        for name in getattr(kind, "__slots__", ()):
+    kind = type(worker)
+    twin: Any = object.__new__(twin_of(kind))
+    for base in kind.__mro__:
+        for name in getattr(base, "__slots__", ()):
             setattr(twin, name, getattr(worker, name))
     twin.listener, twin.views = listener, []
     return twin  # type: ignore[no-any-return]
