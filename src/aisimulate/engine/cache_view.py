@@ -17,6 +17,7 @@ from aisimulate.engine.sglang_scheduler import SglangScheduler
 if TYPE_CHECKING:
     from aisimulate.engine.decode_set import DecodeSet
     from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.run_pool import Node
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
@@ -221,27 +222,39 @@ class RadixCacheView(_LaggingView):
         self._pool.grow(decoders.passes + passes)
 
 
-def look_at_all(views: list[RunCacheView | None], sequence: Sequence, limit: int, now_ns: int) -> list[int]:
-    """Give `prefix_blocks` of several ranks; most prompts share only their first blocks with others."""
-    keys, stride = sequence.keys, sequence.stride
-    if keys is None or not limit:
-        return [0] * len(views)
-    first, found = keys[0], []
-    for view in views:
-        if view is None:
-            found.append(0)
-            continue
-        node, changes = view._first_nodes.get(first), view.changes
-        is_ahead = view._worker.busy and ((node is not None and not node.ref) or view._rank.planned)
-        if is_ahead or changes.fresh or changes.late:
-            found.append(view._prefix(keys, limit, now_ns))
-        elif node is None:
-            found.append(0)
-        elif (hit := node.len) <= stride and hit < limit and keys[hit // stride] not in node.children:
+class PoolLook:
+    """Gives `prefix_blocks` of all ranks of a pool in one loop, where engines tell of their caches at once.
+
+    Most prompts share only their first blocks with others, and nothing is on its way: then one look will do.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[dict[int, Node], CacheChanges, Worker, RankScheduler, RunCacheView]] = []
+
+    def add(self, view: RunCacheView) -> None:
+        """Look at one more rank; its place is the next one."""
+        self._parts.append((view._first_nodes, view.changes, view._worker, view._rank, view))
+
+    def __call__(self, sequence: Sequence, limit: int, now_ns: int) -> list[int]:
+        """Count, by rank, the leading full blocks of a prompt (at most `limit`) known to be cached."""
+        keys, stride = sequence.keys, sequence.stride
+        if keys is None or not limit:
+            return [0] * len(self._parts)
+        first, found = keys[0], []
+        for first_nodes, changes, worker, rank, view in self._parts:
+            node = first_nodes.get(first)
+            if changes.fresh or (worker.busy and (rank.planned or (node is not None and not node.ref))):
+                hit = view._prefix(keys, limit, now_ns)
+            elif node is None:
+                hit = 0
+            else:
+                hit = node.len
+                if hit > stride or hit >= limit or keys[hit // stride] in node.children:
+                    hit = view._prefix(keys, limit, now_ns)
             found.append(hit)
-        else:
-            found.append(view._prefix(keys, limit, now_ns))
-    return found
+        return found
 
 
 class HostedCacheView(RunCacheView):

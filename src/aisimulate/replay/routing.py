@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.config.kv_router import kv_router_config
 from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
-from aisimulate.engine.cache_view import RunCacheView, look_at_all, view_of
+from aisimulate.engine.cache_view import PoolLook, RunCacheView, view_of
 from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.told_worker import telling
 from aisimulate.replay.policies import make_policy
@@ -126,8 +126,10 @@ class RoutedPool:
         # A worker may know of memory behind its GPU, or the view of a rank; else there is none.
         tiers = [_first_with("lower_tier_hits", told, view) for view in told.views]
         self.router.add_worker(index, told.views, tiers, self._decoding(ranks, told))
-        if all(type(view) is RunCacheView for view in told.views):
-            self.router.look_at_all = look_at_all
+        if not self._lag_ns and all(type(view) is RunCacheView for view in told.views):
+            look = self.router.look_at_all = self.router.look_at_all or PoolLook()
+            for view in told.views:
+                look.add(view)
         return told  # type: ignore[no-any-return]
 
     def _decoding(self, ranks: list[Any], worker: Worker) -> list[DecodingView]:

@@ -68,13 +68,15 @@ class CostFormula:
         # The usual case, in one go.
         load, size = loads.prefill_tokens, self._block_size
         scale, credit = self._scale, self._credit
-        return [
+        costs = [
             (scale * left if (left := (load[t] + tokens) / size - credit * cached[t]) > 0 else 0.0)
             + active[t]
             + (blocks - shared[t])
-            + weight * requests[t]
             for t in targets
         ]
+        return (
+            [cost + weight * requests[t] for t, cost in zip(targets, costs, strict=True)] if weight else costs
+        )
 
     def _prefill(self, prompt: Prompt, loads: TargetLoads, targets: ListOf[int]) -> list[float]:
         """Weigh the prefill of a prompt and of those before it, less the credit for what is cached."""

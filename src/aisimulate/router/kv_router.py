@@ -28,13 +28,19 @@ if TYPE_CHECKING:
     from aisimulate.router.run_tree import Run
 
     PrefillTime = Callable[[int, int], int]
-    LookAtAll = Callable[[list[Any], Sequence, int, int], list[int]]
 
 
 class Outlook(Protocol):
     """What a router sees of one rank."""
 
     def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int: ...  # noqa: D102
+
+
+class LookAtAll(Protocol):
+    """Asks the outlooks of all ranks at once, by the order in which they were added."""
+
+    def add(self, view: Any) -> None: ...  # noqa: ANN401, D102
+    def __call__(self, sequence: Sequence, limit: int, now_ns: int) -> list[int]: ...  # noqa: D102
 
 
 class Decoding(Protocol):
@@ -89,7 +95,7 @@ class KvRouter:
         if options.queue_threshold is not None:
             self._queue = RouterQueue(options.queue_policy)
         self.queues = self._queue is not None
-        self.look_at_all: LookAtAll | None = None  # asks all outlooks at once, where they are of one kind
+        self.look_at_all: LookAtAll | None = None  # the same as asking every outlook, where there is that
         self._granted: dict[int, tuple[int, int]] = {}  # by ordinal: a prompt may be computed as another
         self._routes = routes
         # By target: who it is, what is seen of it, and its loads.
@@ -195,7 +201,7 @@ class KvRouter:
         if self._memory is not None:
             return self._memory.prefixes(keys, limit, sequence.stride, len(self._places), now_ns)
         if self.look_at_all is not None:
-            return self.look_at_all(self._outlooks, sequence, limit, now_ns)
+            return self.look_at_all(sequence, limit, now_ns)
         return [
             0 if outlook is None else outlook.prefix_blocks(sequence, limit, now_ns)
             for outlook in self._outlooks
