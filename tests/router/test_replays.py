@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.engine import told_worker
 from aisimulate.engine.cache_view import RadixCacheView, RunCacheView
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.execute import execute
+from aisimulate.replay.observe.telemetry import Telemetry
 
 from .routed import payload
 
@@ -198,7 +201,59 @@ def test_runs_are_routed_like_single_passes(drawn, config, backend, shape, block
     assert in_runs == in_passes
 
 
-def test_keys_of_a_prompt_are_read_only_once(tmp_path: Path) -> None:
-    """A view must not change what it looks at: the same request twice sees the same."""
+def test_watching_a_routed_replay_changes_nothing(tmp_path: Path) -> None:
     asked = payload(REPEATS, tmp_path, block=4, rank=FIXED)
-    assert simulated(asked) == simulated(asked)
+    samples: list[dict[str, Any]] = []
+    watched = execute(asked, observers=[Telemetry(50.0, samples.append)])
+    assert watched["per_request"] == execute(asked)["per_request"]
+    assert len(samples) > 4
+    queued = payload(REPEATS, tmp_path, block=4, rank=FIXED, router_queue_threshold=1.0)
+    with pytest.raises(UnsupportedError, match="a queue at the router cannot be watched yet"):
+        execute(queued, observers=[Telemetry(50.0, samples.append)])
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"router_temperature": -1.0}, "router_temperature: -1.0 is not >= 0"),
+        ({"overlap_score_credit": float("nan")}, "overlap_score_credit"),
+        ({"host_cache_hit_weight": 1.5}, "host_cache_hit_weight: 1.5 is not <= 1"),
+        ({"router_queue_policy": "lifo", "router_queue_threshold": 1.0}, "'lcfs'"),
+        ({"router_queue_policy": "lcfs"}, "no effect unless router_queue_threshold is a number"),
+        ({"router_ttl_secs": 3.0}, "has no effect unless use_kv_events is false"),
+        ({"kv_event_lag_ms": 3.0, "use_kv_events": False}, "has no effect unless use_kv_events is true"),
+        (
+            {"router_prefill_load_model": "ais", "router_track_prefill_tokens": False},
+            "router_prefill_load_model: has no effect unless router_track_prefill_tokens is true",
+        ),
+        ({"tie_break": "random", "router_temperature": 0.5}, "no effect with a router_temperature above 0"),
+        (
+            {"overlap_score_weight": 2.0, "prefill_load_scale": 2.0},
+            "may not be combined with prefill_load_scale",
+        ),
+        ({"temperature": 0.5, "router_temperature": 0.5}, "duplicate field"),
+        ({"overlap_score_creditt": 1.0}, "did you mean 'overlap_score_credit'?"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_one_line(config: dict[str, Any], text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=re.escape(text)) as caught:
+        execute(payload(REPEATS, tmp_path, block=4, rank=FIXED, **config))
+    assert str(caught.value).startswith("spec.adapters.placement.config.")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_old_weight_sets_the_scale(tmp_path: Path) -> None:
+    """2 is a scale of 2, and 0 takes the credit away too."""
+    rows = [row(5 * number, [1, 2, number % 3, 9 + number], 16, 9) for number in range(12)]
+    for weight, config in ((2.0, {"prefill_load_scale": 2.0}), (0.0, {"prefill_load_scale": 0.0})):
+        old = payload(rows, tmp_path, block=4, rank=FIXED, overlap_score_weight=weight)
+        assert simulated(old) == simulated(payload(rows, tmp_path, block=4, rank=FIXED, **config))
+
+
+def test_a_pair_of_pools_is_routed_the_same_twice(tmp_path: Path) -> None:
+    rows = [row(3 * number, [1, 2, number % 3, 9 + number], 16, 9) for number in range(20)]
+    for backend in ("vllm", "trtllm", "sglang"):
+        asked = payload(
+            rows, tmp_path, pools=(2, 2), block=4, rank=FIXED | {"backend": backend}, router_temperature=0.5
+        )
+        assert json.dumps(simulated(asked)) == json.dumps(simulated(asked))

@@ -10,6 +10,7 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
@@ -23,6 +24,7 @@ from aisimulate.replay.routed_traffic import RoutedTraffic
 from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
+from aisimulate.router.kv_router import KvRouter
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
 from aisimulate.timing.aic.surface import AicTiming
@@ -94,6 +96,8 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     placed = _placed(spec, rank, timer, workers, driver)
     workers = placed.workers
     if hub is not None:
+        if isinstance(placed.placement, KvRouter) and placed.placement.queues:
+            raise UnsupportedError("a queue at the router cannot be watched yet")
         workers = watch_workers(workers, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     settled = None if hub is not None or spec.record_per_request else Settled()
