@@ -36,9 +36,12 @@ from .field_payloads import (
     UNLINKED,
 )
 from .field_rows import pair, request, traffic
+from .field_table_router import ROUTED
 from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
 TABLE = FieldTable()
+# Three workers by turns, where a prefix may be elsewhere.
+TURNS = changed(ROUTED, {"spec.adapters": {"placement": {"provider": "round_robin"}}})
 
 # The spec -----------------------------------------------------------------------------------------------
 
@@ -49,12 +52,7 @@ TABLE.add(
         CROWD, {"spec.topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}}, "duration_ms"
     ),
     engine=Acts(CROWD, {"spec.engine": {"rank": RANK | {"max_num_seqs": 2}}}, "duration_ms"),
-    adapters=Refused(
-        CROWD,
-        {"spec.adapters": {"placement": {"provider": "kv_router"}}},
-        "spec.adapters.placement.provider: placement 'kv_router' is not supported yet",
-        Why.ROUTER,
-    ),
+    adapters=Acts(TURNS, {"spec.adapters": {"placement": {"provider": "kv_router"}}}, "mean_ttft_ms"),
     max_sim_time_ms=(
         Acts(CROWD, {"spec.max_sim_time_ms": 130.0}, "unfinished_requests"),
         Acts(SYNTHETIC, {"spec.max_sim_time_ms": 30}, "unfinished_requests"),
@@ -103,24 +101,32 @@ TABLE.add(
 )
 TABLE.add(
     Adapters,
-    placement=Refused(
-        CROWD,
-        {"spec.adapters.placement": {"provider": "round_robin", "config": {"weight": 1}}},
-        'spec.adapters.placement.config: {"weight": 1} has no effect: round_robin has no settings',
-        Why.ROUTER,
+    placement=(
+        Acts(TURNS, {"spec.adapters.placement": {"provider": "kv_router"}}, "mean_ttft_ms"),
+        Refused(
+            CROWD,
+            {"spec.adapters.placement": {"provider": "round_robin", "config": {"weight": 1}}},
+            'spec.adapters.placement.config: {"weight": 1} has no effect: round_robin has no settings',
+            Why.TIED,
+        ),
     ),
     scaling=Acts(CROWD, {"spec.adapters.scaling": SCRIPTED["spec"]["adapters"]["scaling"]}, "gpu_hours"),
 )
 TABLE.add(
     Provider,
-    provider=Refused(
-        CROWD,
-        {"spec.adapters.placement.provider": "kv_router"},
-        "placement 'kv_router' is not supported yet (supported: round_robin)",
-        Why.ROUTER,
+    provider=(
+        Acts(TURNS, {"spec.adapters.placement.provider": "kv_router"}, "mean_ttft_ms"),
+        Refused(
+            CROWD,
+            {"spec.adapters.placement.provider": "kv_ruter"},
+            "spec.adapters.placement.provider: engine composition requires round_robin or kv_router "
+            "placement, got \"kv_ruter\"; did you mean 'kv_router'?",
+            Why.TIED,
+        ),
     ),
     config=(
         Acts(SCRIPTED, {"spec.adapters.scaling.config.first_tick_ms": 30.0}, "gpu_hours"),
+        Acts(ROUTED, {"spec.adapters.placement.config": {"overlap_score_credit": 0.0}}, "mean_ttft_ms"),
         Refused(
             CROWD,
             {"spec.adapters.scaling": {"provider": "none", "config": {"interval_s": 5}}},

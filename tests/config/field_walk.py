@@ -24,7 +24,7 @@ class Why(Enum):
 
     # What later versions bring.
     SGLANG = "SGLang"
-    ROUTER = "kv_router"
+    EVENTS = "cache events for others than the router of the replay"
     TIERS = "host tiers and state caches"
     # What stays.
     ONE_VALUE = "there is one legal value"

@@ -206,11 +206,13 @@ def test_bad_input_is_refused(name: str, tmp_path: Path) -> None:
         run(payload_of(name, tmp_path))
 
 
-def test_the_kv_router_is_refused(tmp_path: Path) -> None:
+def test_a_prefix_finds_its_worker_again(tmp_path: Path) -> None:
+    """c51 with the router: every request finds 3 of its 4 blocks (the reference's first choice is random)."""
     payload = payload_of("c51-router-round_robin", tmp_path)
     payload["spec"]["adapters"]["placement"] = {"provider": "kv_router", "config": {}}
-    with pytest.raises(RuntimeError, match=r"kv_router.*not supported yet"):
-        run(payload)
+    routes = [record["routing_history"][0] for record in run(payload)["per_request"]]
+    assert [route["reported_overlap_tokens"] for route in routes] == [0, 12, 12, 12]
+    assert [route["overlap_regret_blocks"] for route in routes] == [0, 0, 0, 0]
 
 
 def _dynamo(request_id: str, received_ms: int, hashes: list[int]) -> dict[str, Any]:

@@ -262,6 +262,28 @@ def test_a_fleet_without_change_is_a_fixed_fleet() -> None:
     assert scaled["gpu_hours"] == fixed["gpu_hours"]
 
 
+@pytest.mark.parametrize(
+    ("pair", "queue"), [(False, {}), (True, {}), (False, {"router_queue_threshold": 0.5})]
+)
+def test_a_router_gets_to_know_new_workers(pair: bool, queue: dict[str, float]) -> None:
+    requests = [(4.0 * number, 6) for number in range(60)]
+    spec = pair_of(requests, startup_ms=15.0) if pair else spec_of(2, requests, startup_ms=15.0)
+    spec["adapters"] = {"placement": {"provider": "kv_router", "config": queue}}
+    fixed = execute(spec)
+    unchanged = execute(spec, scaling=ScriptedPolicy(10.0, 10.0, []))
+    assert unchanged["per_request"] == fixed["per_request"]
+
+    targets = {"target_prefill": 3, "target_decode": 3} if pair else {"target_decode": 4}
+    fewer = dict.fromkeys(targets, 1)
+    policy = ScriptedPolicy(30.0, 60.0, [targets, {}, fewer])
+    report = execute(spec, scaling=policy)
+    assert report["completed_requests"] == 60
+    assert {record["decode_worker_idx"] for record in report["per_request"]} == set(range(3 if pair else 4))
+    assert report["mean_e2e_latency_ms"] < fixed["mean_e2e_latency_ms"]
+    assert policy.snapshots[-1]["active_decode_ids"] == [0]
+    assert sum(snapshot["traffic"]["hit_rate_count"] for snapshot in policy.snapshots) > 30
+
+
 def test_pools_of_a_pair_wait_for_workers() -> None:
     spec = pair_of([(0.0, 3), (30.0, 3), (200.0, 3)], startup_ms=40.0)
     plan = [{"target_prefill": 0, "target_decode": 0}, {"target_prefill": 1}, {"target_decode": 1}]

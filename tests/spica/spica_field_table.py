@@ -10,6 +10,7 @@ from spica_walk import (
     FRONT,
     GOODPUT,
     HOSTED,
+    IN_TURN,
     LOOP,
     ONE_BY_ONE,
     PAIR,
@@ -18,6 +19,8 @@ from spica_walk import (
     PINNED,
     POOL,
     RATE,
+    ROUTED,
+    ROUTED_HOSTED,
     SCALED,
     SESSIONS,
     SHARED,
@@ -30,6 +33,7 @@ from spica_walk import (
     Refused,
     Table,
     Why,
+    changed,
 )
 
 
@@ -149,13 +153,13 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         ),
         idle(Why.TIERS, NO_TIER, offload_batch_size=8),
     ),
-    "active_decode_blocks_threshold": (idle(Why.ROUTER, NO_ROUTER, active_decode_blocks_threshold=0.5),),
-    "active_prefill_tokens_threshold": (idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold=9),),
+    "active_decode_blocks_threshold": (idle(Why.ADMISSION, NO_ROUTER, active_decode_blocks_threshold=0.5),),
+    "active_prefill_tokens_threshold": (idle(Why.ADMISSION, NO_ROUTER, active_prefill_tokens_threshold=9),),
     "active_prefill_tokens_threshold_frac": (
-        idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold_frac=0.5),
+        idle(Why.ADMISSION, NO_ROUTER, active_prefill_tokens_threshold_frac=0.5),
     ),
     "no_admission_control": (
-        idle(Why.ROUTER, NO_ROUTER, no_admission_control=True),
+        idle(Why.ADMISSION, NO_ROUTER, no_admission_control=True),
         Refused(
             PINNED,
             {
@@ -163,7 +167,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
                 "search_space.router_mode": ["kv_router", "round_robin"],
             },
             "router admission control is not supported by the Dynamo replay API",
-            Why.ROUTER,
+            Why.ADMISSION,
         ),
     ),
     "deployment_mode": (
@@ -184,14 +188,51 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "agg_max_num_batched_tokens": (space(PINNED, agg_max_num_batched_tokens=[16384]),),
     "agg_max_num_seqs": (space(CROWD, agg_max_num_seqs=[512]),),
     "router_mode": (
-        unsupported(Why.ROUTER, "router_mode", "kv_router"),
-        dropped(Why.ROUTER, "router_mode", "kv_router", "round_robin"),
+        space(
+            IN_TURN,
+            router_mode=["kv_router"],
+            overlap_score_credit=[1.0],
+            prefill_load_scale=[1.0],
+            router_temperature=[0.0],
+        ),
+        Inert(
+            changed(IN_TURN, {"search_space.aic_nextn": 1}),
+            {"search_space.router_mode": ["kv_router", "round_robin"]},
+            "router_mode: dropped kv_router (cannot be simulated yet), searching round_robin",
+            Why.DRAFTS,
+        ),
     ),
-    "overlap_score_credit": (idle(Why.ROUTER, NO_ROUTER, overlap_score_credit=[0.5]),),
-    "prefill_load_scale": (idle(Why.ROUTER, NO_ROUTER, prefill_load_scale=[2.0]),),
-    "host_cache_hit_weight": (idle(Why.ROUTER, NO_ROUTER, host_cache_hit_weight=[0.5]),),
-    "disk_cache_hit_weight": (idle(Why.ROUTER, NO_ROUTER, disk_cache_hit_weight=[0.5]),),
-    "router_temperature": (idle(Why.ROUTER, NO_ROUTER, router_temperature=[0.5]),),
+    "overlap_score_credit": (
+        space(ROUTED, overlap_score_credit=[0.5]),
+        idle(Why.CHOICE, NO_ROUTER, overlap_score_credit=[0.5]),
+    ),
+    "prefill_load_scale": (
+        space(ROUTED, prefill_load_scale=[4.0]),
+        idle(Why.CHOICE, NO_ROUTER, prefill_load_scale=[2.0]),
+    ),
+    "host_cache_hit_weight": (
+        space(ROUTED_HOSTED, host_cache_hit_weight=[1.0]),
+        idle(Why.CHOICE, NO_ROUTER, host_cache_hit_weight=[0.5]),
+        Inert(
+            ROUTED,
+            {"search_space.host_cache_hit_weight": [0.5]},
+            f"host_cache_hit_weight: no effect {NO_TIER}",
+            Why.CHOICE,
+        ),
+    ),
+    "disk_cache_hit_weight": (
+        idle(Why.TIERS, NO_ROUTER, disk_cache_hit_weight=[0.5]),
+        Inert(
+            ROUTED_HOSTED,
+            {"search_space.disk_cache_hit_weight": [0.0, 0.25, 0.5]},
+            "disk_cache_hit_weight: no effect without a disk tier; one choice is searched",
+            Why.TIERS,
+        ),
+    ),
+    "router_temperature": (
+        space(ROUTED, router_temperature=[1.0]),
+        idle(Why.CHOICE, NO_ROUTER, router_temperature=[0.5]),
+    ),
     "planner_scaling_policy": (
         space(SCALED, planner_scaling_policy=["disabled"]),
         space(SCALED, planner_scaling_policy=[LOOP | {"planner_mode": "direct"}]),

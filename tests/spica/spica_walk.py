@@ -23,9 +23,11 @@ class Why(Enum):
     """What later versions bring, and refuse or report until then."""
 
     MODE = "the other deployment mode uses it (not left to a later version)"
+    CHOICE = "another choice makes it act (not left to a later version)"
     ONE_VALUE = "there is one legal value (not left to a later version)"
-    ROUTER = "kv_router"
     POLICY = "a policy that scales or forecasts uses it (not left to a later version)"
+    ADMISSION = "admission control of the router"
+    DRAFTS = "draft tokens behind a kv_router"
     TIERS = "host tiers"
     PERMIT = "it permits what the model does not have (not left to a later version)"
 
@@ -245,5 +247,39 @@ HOSTED = changed(
 SESSIONS = changed(FEW, {"workload.turns_per_session": 2})
 SHARED = changed(FEW, {"workload.shared_prefix_ratio": 0.5, "workload.num_prefix_groups": 2})
 TRACE = changed(PINNED, {"workload": {"trace_path": TRACE_PATH}})
+# Prompts of three groups on two workers, placed by cache content and load.
+_ROUTER = {
+    "search_space.router_mode": ["kv_router"],
+    "search_space.overlap_score_credit": [1.0],
+    "search_space.prefill_load_scale": [1.0],
+    "search_space.router_temperature": [0.0],
+    "search_space.parallel_configs": [{"tp": 1, "replicas": 2}],
+}
+ROUTED = changed(
+    PINNED,
+    {
+        **_ROUTER,
+        "workload": {
+            "isl": 2000,
+            "osl": 8,
+            "concurrency": 6,
+            "num_request_ratio": 5,
+            "shared_prefix_ratio": 0.5,
+            "num_prefix_groups": 3,
+        },
+    },
+)
+# The same on workers whose host memory holds what their GPU forgets.
+ROUTED_HOSTED = changed(
+    HOSTED,
+    {
+        **_ROUTER,
+        "search_space.host_cache_hit_weight": [0.5],
+        "search_space.disk_cache_hit_weight": [0.0],
+        "workload.concurrency": 3,
+    },
+)
+# The same in turn.
+IN_TURN = changed(ROUTED, {"search_space.router_mode": ["round_robin"], **dict.fromkeys(list(_ROUTER)[1:4])})
 GOODPUT = changed(TRACE, {"goal": {"target": "goodput", "sla": {"ttft_ms": 1e6, "itl_ms": 1e6}}})
 FRONT = changed(POOL, {"goal": {"target": "pareto"}})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
@@ -19,8 +21,11 @@ from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.routed_traffic import RoutedTraffic
+from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
+from aisimulate.router.kv_router import KvRouter
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
 from aisimulate.timing.aic.surface import AicTiming
@@ -32,13 +37,15 @@ if TYPE_CHECKING:
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.core.protocols import TimingModel
+    from aisimulate.core.protocols import PassTimer, TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.build_scaled import PoolPlan
+    from aisimulate.replay.fleet import Placement
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.replay.scaling import ScalingPolicy
     from aisimulate.replay.ticks import Scaler
+    from aisimulate.router.route import Routes
 
 
 @dataclass(slots=True)
@@ -59,6 +66,7 @@ class BuiltReplay:
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
+    routes: Routes = field(default_factory=dict)
     scaler: Scaler | None = None
 
 
@@ -106,6 +114,7 @@ def build_replay(
         provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
         notes=[*execution.notes, *aic_notes, *workload.notes],
         scaler=wired.scaler,
+        routes=wired.routes,
     )
 
 
@@ -116,14 +125,43 @@ def _wire(
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     if scales(spec, scaling):
         return scaled_fleet(spec, plan, driver, limit_ns, scaling, hub)
-    replicas = plan.config.initial_workers
-    workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, replicas)
-    placement = RoundRobin(range(replicas), plan.role.dp_size)
+    workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, plan.config.initial_workers)
+    placed = _placed(spec, plan.rank, plan.timer, workers, driver)
+    workers = placed.workers
+    settled = None if hub is not None or spec.record_per_request else Settled()
     if hub is not None:
+        if isinstance(placed.placement, KvRouter) and placed.placement.queues:
+            raise UnsupportedError("a queue at the router cannot be watched yet")
         workers = watch_workers(workers, hub)
-        return Wired(ObservedFleet(workers, driver, placement, limit_ns, hub), workers)
-    settled = None if spec.record_per_request else Settled()
-    return Wired(Fleet(workers, driver, placement, limit_ns, settled), workers, settled)
+    make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
+    fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)
+    placed.wake(fleet)
+    return Wired(fleet, workers, settled, routes=placed.routes)
+
+
+@dataclass(slots=True)
+class _Placed:
+    """Workers, the traffic that reaches them, and what places it; `routes` by pool, where there are any."""
+
+    workers: list[Worker]
+    traffic: Driver
+    placement: Placement
+    routes: Routes = field(default_factory=dict)
+
+    def wake(self, fleet: Fleet) -> None:
+        """Let the event loop know when the router lets somebody in."""
+        if isinstance(self.traffic, RoutedTraffic):
+            self.traffic.on_release = fleet._look_for_arrivals
+
+
+def _placed(
+    spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
+) -> _Placed:
+    """Choose what places the requests of an aggregated pool."""
+    if (routing := routing_of(spec)) is not None:
+        pool, told, traffic = route_aggregated(routing, rank, timer, workers, driver)
+        return _Placed(told, traffic, pool.router, {"agg": pool.routes})
+    return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
 
 
 def workload_of(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
@@ -25,6 +26,8 @@ from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.routed_traffic import PairTraffic, StagePlacement, ToldSource
+from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
@@ -35,11 +38,13 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
-    from aisimulate.config.spec import WorkerPool
+    from aisimulate.config.spec import ReplaySpec, WorkerPool
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
+    from aisimulate.replay.fleet import Placement
     from aisimulate.replay.scaling import ScalingPolicy
+    from aisimulate.router.route import Routes
     from aisimulate.workload.drivers import Driver
 
 PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
@@ -82,7 +87,7 @@ def build_disaggregated(execution: Execution, scaling: ScalingPolicy | None = No
         plans = {"prefill": prefill.plan(topology.prefill), "decode": decode.plan(topology.decode)}
         wired = scaled_pair(spec, plans, driver, transfer, limit_ns, scaling)
     else:
-        wired = _fixed_pair(prefill, decode, driver, transfer, limit_ns)
+        wired = _fixed_pair(spec, prefill, decode, driver, transfer, limit_ns)
     return BuiltReplay(
         fleet=wired.fleet,
         workers=wired.workers,
@@ -98,29 +103,70 @@ def build_disaggregated(execution: Execution, scaling: ScalingPolicy | None = No
         prefill_dp_size=prefill.role.dp_size,
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
         scaler=wired.scaler,
+        routes=wired.routes,
     )
 
 
 def _fixed_pair(
-    prefill: _Pool, decode: _Pool, driver: Driver, transfer: TransferTime, limit_ns: int | None
+    spec: ReplaySpec,
+    prefill: _Pool,
+    decode: _Pool,
+    driver: Driver,
+    transfer: TransferTime,
+    limit_ns: int | None,
 ) -> Wired:
     """Wire up pools that stay as they are."""
+    pools = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
+    placed = _placed(spec, (prefill, decode), pools, driver)
     new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
     fleet = new_fleet(
-        cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers)),
+        placed.workers,
         (
-            cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
+            placed.sources(),
             cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
         ),
-        (
-            PoolRoundRobin(len(prefill.workers), prefill.role.dp_size),
-            PoolRoundRobin(len(decode.workers), decode.role.dp_size),
-        ),
-        driver,
+        placed.placements,
+        placed.traffic,
         transfer,
         limit_ns,
     )
-    return Wired(fleet, fleet.workers)
+    if isinstance(placed.traffic, PairTraffic):
+        placed.traffic.on_release = fleet._look_for_arrivals
+        placed.traffic.now_ns = lambda: fleet._now_ns
+    return Wired(fleet, fleet.workers, routes=placed.routes)
+
+
+@dataclass(slots=True)
+class _Placed:
+    """Workers, the traffic that reaches them, and what places it; `routes` by pool, where there are any."""
+
+    workers: tuple[list[Worker], list[Worker]]
+    traffic: Driver
+    placements: tuple[Placement, Placement]
+    routes: Routes = field(default_factory=dict)
+
+    def sources(self) -> list[list[Source]]:
+        """List the ranks of each prefill worker; they tell the router, if any, what it has to know."""
+        traffic = self.traffic
+        workers: list[Any] = list(self.workers[0])
+        if not isinstance(traffic, PairTraffic):
+            return [worker.ranks for worker in workers]
+        return [list(map(ToldSource, each.ranks, each.views, repeat(traffic))) for each in workers]
+
+
+def _placed(
+    spec: ReplaySpec, pools: tuple[_Pool, _Pool], workers: tuple[list[Worker], list[Worker]], driver: Driver
+) -> _Placed:
+    """Choose what places the requests of both pools, each by itself."""
+    routing = routing_of(spec)
+    if routing is None:
+        prefill, decode = (PoolRoundRobin(len(pool.workers), pool.role.dp_size) for pool in pools)
+        return _Placed(workers, driver, (prefill, decode))
+    ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
+    routed, told, traffic = route_pair(routing, ranks, timers, workers, driver)
+    routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
+    placements = StagePlacement(traffic.place_prefill), StagePlacement(traffic.place_decode)
+    return _Placed(told, traffic, placements, routes)
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.engines import build_workers
-from aisimulate.replay.scaling_policies import policy_of
+from aisimulate.replay.routing import routing_of
 from aisimulate.replay.scaled_fleet import ScaledDestinationFirstFleet, ScaledDisaggFleet, ScaledFleet
+from aisimulate.replay.scaled_placement import pair_in_turn, placed_in_turn, routed, routed_pair
 from aisimulate.replay.scaled_pool import ScaledPool
+from aisimulate.replay.scaling_policies import policy_of
 from aisimulate.replay.ticks import ScaledTraffic, Scaler
 from aisimulate.replay.worker_pool import LifecycleLog, WorkerPool
-from aisimulate.router.moving import MovingPoolRoundRobin, MovingRoundRobin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.transfer import TransferTime
-    from aisimulate.replay.fleet import Fleet, Placement
+    from aisimulate.replay.fleet import Fleet
     from aisimulate.replay.observe.hub import Hub
+    from aisimulate.replay.scaled_placement import Stage
     from aisimulate.replay.scaling import ScalingPolicy
     from aisimulate.replay.settled import Settled
+    from aisimulate.router.route import Routes
     from aisimulate.workload.drivers import Driver
 
 
@@ -51,6 +54,7 @@ class Wired:
     workers: list[Worker]
     settled: Settled | None = None
     scaler: Scaler | None = None
+    routes: Routes = field(default_factory=dict)
 
 
 def scales(spec: ReplaySpec, policy: ScalingPolicy | None) -> bool:
@@ -77,14 +81,18 @@ def scaled_fleet(
     """Wire up one pool that scales. Raises like `build_replay`."""
     _refuse_watching(hub)
     policy = policy or policy_of(spec, {"agg": plan})
-    traffic = ScaledTraffic(driver)
-    placement = MovingRoundRobin(range(plan.config.initial_workers), plan.role.dp_size)
-    log = LifecycleLog()
-    pool, workers = _pool("agg", plan, placement, log)
-    fleet = ScaledFleet(workers, traffic, placement, limit_ns)
-    scaler = Scaler(policy, [pool], log, traffic)
+    traffic, log = ScaledTraffic(driver), LifecycleLog()
+    front = (
+        placed_in_turn(plan, traffic)
+        if (routing := routing_of(spec)) is None
+        else routed(routing, plan, traffic)
+    )
+    pool, workers = _pool("agg", plan, front.stages[0], log)
+    fleet = ScaledFleet(workers, front.traffic, front.stages[0].placement, limit_ns)
+    front.connect(fleet, [len(workers)])
+    scaler = Scaler(policy, [pool], log, traffic, front.hits)
     fleet.scale_by(scaler)
-    return Wired(fleet, workers, scaler=scaler)
+    return Wired(fleet, workers, scaler=scaler, routes=front.reported(spec))
 
 
 def scaled_pair(
@@ -98,41 +106,36 @@ def scaled_pair(
     """Wire up a prefill and a decode pool that scale. Raises like `build_replay`."""
     policy = policy or policy_of(spec, plans)
     traffic, log = ScaledTraffic(driver), LifecycleLog()
-    placements = {
-        side: MovingPoolRoundRobin(range(plan.config.initial_workers), plan.role.dp_size)
-        for side, plan in plans.items()
-    }
-    pools: list[ScaledPool] = []
-    workers: list[list[Worker]] = []
-    ranks: list[list[list[Any]]] = []
-    for side, plan in plans.items():
-        pool, members = _pool(side, plan, placements[side], log)
-        pools.append(pool)
-        workers.append(members)
-        ranks.append([pool.ranks_of(index) for index in range(len(members))])
+    both = plans["prefill"], plans["decode"]
+    routing = routing_of(spec)
+    front = pair_in_turn(both, traffic) if routing is None else routed_pair(routing, both, traffic)
+    made = [
+        _pool(side, plan, stage, log) for (side, plan), stage in zip(plans.items(), front.stages, strict=True)
+    ]
+    pools = [pool for pool, _ in made]
+    ranks = [[pool.serving_ranks(index) for index in range(len(members))] for pool, members in made]
     source_first = plans["prefill"].rank.backend != "sglang"
     new_fleet = ScaledDisaggFleet if source_first else ScaledDestinationFirstFleet
     fleet = new_fleet(
-        (workers[0], workers[1]),
+        (made[0][1], made[1][1]),
         (ranks[0], ranks[1]),
-        (placements["prefill"], placements["decode"]),
-        traffic,
+        (front.stages[0].placement, front.stages[1].placement),
+        front.traffic,
         transfer,
         limit_ns,
     )
-    scaler = Scaler(policy, pools, log, traffic)
+    front.connect(fleet, [len(members) for _, members in made])
+    scaler = Scaler(policy, pools, log, traffic, front.hits)
     fleet.scale_by(scaler)
-    return Wired(fleet, fleet.workers, scaler=scaler)
+    return Wired(fleet, fleet.workers, scaler=scaler, routes=front.reported(spec))
 
 
-def _pool(
-    name: str, plan: PoolPlan, placement: Placement, log: LifecycleLog
-) -> tuple[ScaledPool, list[Worker]]:
+def _pool(name: str, plan: PoolPlan, stage: Stage, log: LifecycleLog) -> tuple[ScaledPool, list[Worker]]:
     """Make a pool with its first workers, watched."""
     count = plan.config.initial_workers
     pool = WorkerPool(name, count, clock_ns(plan.config.startup_delay_ms), log)
     side = "prefill" if name == "prefill" else "decode"
-    scaled = ScaledPool(side, pool, placement, plan.make)
+    scaled = ScaledPool(side, pool, stage.listener, stage.make, stage.serve)
     return scaled, [scaled.new_worker(index) for index in range(count)]
 
 

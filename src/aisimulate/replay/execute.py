@@ -84,4 +84,5 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         prefill_dp_size=replay.prefill_dp_size,
         prefill_gpus_per_worker=replay.prefill_gpus_per_worker,
         scaling=None if replay.scaler is None else replay.scaler.outcome(replay.fleet.end_ns),
+        routes=replay.routes,
     )

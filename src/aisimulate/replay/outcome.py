@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.settled import Settled
     from aisimulate.replay.ticks import ScalingOutcome
+    from aisimulate.router.route import Routes
     from aisimulate.workload.plays import PlaysOutcome
 
 
@@ -37,6 +38,7 @@ class ReplayOutcome:
     `settled`: completed requests that are in `sequences` no more.
     In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
+    `routes`: what routers decided, by pool.
     `plays`: what became of the plays of an agentic trace. `scaling`: what became of pools that scale, whose
     workers were not there all the time.
     """
@@ -60,3 +62,4 @@ class ReplayOutcome:
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
     scaling: ScalingOutcome | None = None
+    routes: Routes = field(default_factory=dict)

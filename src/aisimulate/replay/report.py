@@ -71,8 +71,9 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
 
 def _records(outcome: ReplayOutcome) -> list[Report]:
     if outcome.prefill_workers:
-        return build_handoff_records(outcome.sequences, outcome.prefill_dp_size, outcome.dp_size)
-    return build_records(outcome.sequences, outcome.dp_size, outcome.plays)
+        ranks = outcome.prefill_dp_size, outcome.dp_size
+        return build_handoff_records(outcome.sequences, *ranks, outcome.routes)
+    return build_records(outcome.sequences, outcome.dp_size, outcome.plays, outcome.routes.get("agg"))
 
 
 def _counted(outcome: ReplayOutcome) -> Columns:

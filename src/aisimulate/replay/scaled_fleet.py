@@ -197,7 +197,7 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
         made = pool.new_worker(worker)
         # Both are the lists that `build_scaled` made.
         ranks = cast("list[list[Any]]", self._destinations if number else self._sources)
-        ranks.append(pool.ranks_of(worker))
+        ranks.append(pool.serving_ranks(worker))
         if number:
             self.add_worker(len(self._workers), made)
             return

@@ -16,26 +16,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.protocols import Worker
-    from aisimulate.replay.fleet import Placement
     from aisimulate.replay.worker_pool import WorkerPool
 
 
 class ScaledPool:
     """A pool named `side` (prefill or decode) in snapshots.
 
-    `make` builds the worker of a number. Placements that care are told `worker_ready`, `worker_draining`,
+    `make` builds the worker of a number, `serve` what the event loop of a pair knows of its ranks. A
+    `listener` that cares is told `worker_ready`, `worker_draining`,
     `worker_removed` (worker id, now in ns) and, once a change is complete, `topology_settled` (now in ns).
     """
 
     def __init__(
-        self, side: str, pool: WorkerPool, placement: Placement, make: Callable[[int], Worker]
+        self,
+        side: str,
+        pool: WorkerPool,
+        listener: object,
+        make: Callable[[int], Worker],
+        serve: Callable[[Any], list[Any]] | None = None,
     ) -> None:
         self.side = side
         self.pool = pool
         self.passes = DecodePassLog() if pool.name == "decode" else ForwardPassLog()
         self.forwards = ForwardCount()
         self.hub = Hub([self.passes, self.forwards])
-        self._placement = placement
+        self._listener = listener
+        self._serve = serve
         self._make = make
         self._watched: dict[int, WatchedWorker] = {}
         self._bare: dict[int, Any] = {}  # the same workers, unwatched
@@ -65,6 +71,12 @@ class ScaledPool:
         ranks: list[Any] = self._bare[index].ranks
         return ranks
 
+    def serving_ranks(self, index: int) -> list[Any]:
+        """List what the event loop of a pair needs of those ranks."""
+        if self._serve is None:
+            return self.ranks_of(index)
+        return self._serve(self._bare[index])
+
     # Changes ------------------------------------------------------------------------------------------
 
     def ready(self, index: int, now_ns: int) -> None:
@@ -91,7 +103,7 @@ class ScaledPool:
         self._tell("topology_settled", now_ns)
 
     def _tell(self, event: str, *args: int) -> None:
-        method = getattr(self._placement, event, None)
+        method = getattr(self._listener, event, None)
         if method is not None:
             method(*args)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.scaled_placement import HitRates
     from aisimulate.replay.scaled_pool import ScaledPool
     from aisimulate.replay.scaling import ScalingPolicy, Snapshot
     from aisimulate.replay.worker_pool import LifecycleLog
@@ -114,13 +115,19 @@ class Scaler:
     """Asks the policy when it is time, and knows the pools by index: one, or prefill and decode."""
 
     def __init__(
-        self, policy: ScalingPolicy, pools: list[ScaledPool], log: LifecycleLog, traffic: ScaledTraffic
+        self,
+        policy: ScalingPolicy,
+        pools: list[ScaledPool],
+        log: LifecycleLog,
+        traffic: ScaledTraffic,
+        hits: HitRates | None = None,
     ) -> None:
         self.pools = pools
         self.traffic = traffic
         self.ticks = 0
         self.tick_ns = _later(policy.initial_tick_ms(), -1)
         self._policy = policy
+        self._hits = hits
         self._log = log
         self._ticked_ns = 0
 
@@ -169,12 +176,13 @@ class Scaler:
 
     def _traffic(self, now_ns: int) -> dict[str, Any]:
         forwards = self.pools[-1].forwards.collect(now_ns)
+        hit_rate, placed = (0.0, 0) if self._hits is None else self._hits.drain()
         return {
             "duration_s": (now_ns - self._ticked_ns) / NS_PER_S,
             **self.traffic.drain(),
             "avg_accept_length": 1.0 if forwards else None,
-            "avg_kv_hit_rate": 0.0,
-            "hit_rate_count": 0,
+            "avg_kv_hit_rate": hit_rate,
+            "hit_rate_count": placed,
             "accept_length_forward_count": forwards,
         }
 
