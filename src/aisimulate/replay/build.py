@@ -114,7 +114,8 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode=rank.timing_mode,
-        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
+        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
+        | placed.provenance,
         notes=[*execution.notes, *aic_notes, *workload.notes],
         routes=placed.routes,
     )
@@ -128,6 +129,7 @@ class _Placed:
     traffic: Driver
     placement: Placement
     routes: Routes = field(default_factory=dict)
+    provenance: dict[str, object] = field(default_factory=dict)
 
     def wake(self, fleet: Fleet) -> None:
         """Let the event loop know when the router lets somebody in."""
@@ -141,7 +143,7 @@ def _placed(
     """Choose what places the requests of an aggregated pool."""
     if (routing := routing_of(spec)) is not None:
         pool, told, traffic = route_aggregated(routing, rank, timer, workers, driver)
-        return _Placed(told, traffic, pool.router, {"agg": pool.routes})
+        return _Placed(told, traffic, pool.router, {"agg": pool.routes}, routing.provenance)
     return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
 
 
