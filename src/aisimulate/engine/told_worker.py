@@ -45,7 +45,7 @@ class Telling:
         computed = self._computed()
         for view in self.views:
             view.end_pass(end_ns)
-        terminal: list[Sequence] = super().finish()  # type: ignore[misc]
+        terminal = self._end_passes()
         for view in self.views:
             view.publish(end_ns)
         for sequence in terminal:
@@ -56,6 +56,10 @@ class Telling:
         return terminal
 
     def _computed(self) -> list[Sequence]:
+        raise NotImplementedError
+
+    def _end_passes(self) -> list[Sequence]:
+        """End the passes as the kind of worker does that this is the twin of."""
         raise NotImplementedError
 
 
@@ -72,7 +76,7 @@ class _TellingOne(Telling):
             view.end_pass(end_ns)
         else:
             changes.ignored = True
-        terminal: list[Sequence] = super(Telling, self).finish()  # type: ignore[misc]
+        terminal = self._end_passes()
         changes.ignored = False
         if changes.fresh:
             changes.publish(end_ns)
@@ -123,7 +127,8 @@ _MIXINS: tuple[tuple[type, type[Telling]], ...] = (
 def twin_of(kind: type) -> type:
     """Make the class of workers of this kind that tell."""
     mixin = next(mixin for base, mixin in _MIXINS if issubclass(kind, base))
-    return type(f"Telling{kind.__name__}", (mixin, kind), {"__slots__": ("listener", "views")})
+    members = {"__slots__": ("listener", "views"), "_end_passes": kind.finish}  # type: ignore[attr-defined]
+    return type(f"Telling{kind.__name__}", (mixin, kind), members)
 
 
 def telling(worker: Worker, listener: PassListener) -> Worker:

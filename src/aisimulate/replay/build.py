@@ -111,7 +111,8 @@ def build_replay(
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode=rank.timing_mode,
-        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
+        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
+        | wired.provenance,
         notes=[*execution.notes, *aic_notes, *workload.notes],
         scaler=wired.scaler,
         routes=wired.routes,
@@ -136,7 +137,7 @@ def _wire(
     make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
     fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)
     placed.wake(fleet)
-    return Wired(fleet, workers, settled, routes=placed.routes)
+    return Wired(fleet, workers, settled, routes=placed.routes, provenance=placed.provenance)
 
 
 @dataclass(slots=True)
@@ -147,6 +148,7 @@ class _Placed:
     traffic: Driver
     placement: Placement
     routes: Routes = field(default_factory=dict)
+    provenance: dict[str, object] = field(default_factory=dict)
 
     def wake(self, fleet: Fleet) -> None:
         """Let the event loop know when the router lets somebody in."""
@@ -160,7 +162,7 @@ def _placed(
     """Choose what places the requests of an aggregated pool."""
     if (routing := routing_of(spec)) is not None:
         pool, told, traffic = route_aggregated(routing, rank, timer, workers, driver)
-        return _Placed(told, traffic, pool.router, {"agg": pool.routes})
+        return _Placed(told, traffic, pool.router, {"agg": pool.routes}, routing.provenance)
     return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
 
 

@@ -97,7 +97,7 @@ def build_disaggregated(execution: Execution, scaling: ScalingPolicy | None = No
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode="additive",
-        provenance={"prefill": prefill.provenance, "decode": decode.provenance},
+        provenance={"prefill": prefill.provenance, "decode": decode.provenance, **wired.provenance},
         notes=[*execution.notes, *dict.fromkeys([*prefill.notes, *decode.notes]), *workload.notes],
         prefill_workers=len(prefill.workers),
         prefill_dp_size=prefill.role.dp_size,
@@ -133,7 +133,7 @@ def _fixed_pair(
     if isinstance(placed.traffic, PairTraffic):
         placed.traffic.on_release = fleet._look_for_arrivals
         placed.traffic.now_ns = lambda: fleet._now_ns
-    return Wired(fleet, fleet.workers, routes=placed.routes)
+    return Wired(fleet, fleet.workers, routes=placed.routes, provenance=placed.provenance)
 
 
 @dataclass(slots=True)
@@ -144,6 +144,7 @@ class _Placed:
     traffic: Driver
     placements: tuple[Placement, Placement]
     routes: Routes = field(default_factory=dict)
+    provenance: dict[str, object] = field(default_factory=dict)
 
     def sources(self) -> list[list[Source]]:
         """List the ranks of each prefill worker; they tell the router, if any, what it has to know."""
@@ -165,8 +166,11 @@ def _placed(
     ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
     routed, told, traffic = route_pair(routing, ranks, timers, workers, driver)
     routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
-    placements = StagePlacement(traffic.place_prefill), StagePlacement(traffic.place_decode)
-    return _Placed(told, traffic, placements, routes)
+    placements = (
+        StagePlacement(traffic.place_prefill, routed[0].router),
+        StagePlacement(traffic.place_decode, routed[1].router),
+    )
+    return _Placed(told, traffic, placements, routes, routing.provenance)
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:

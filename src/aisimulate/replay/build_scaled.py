@@ -55,6 +55,7 @@ class Wired:
     settled: Settled | None = None
     scaler: Scaler | None = None
     routes: Routes = field(default_factory=dict)
+    provenance: dict[str, object] = field(default_factory=dict)
 
 
 def scales(spec: ReplaySpec, policy: ScalingPolicy | None) -> bool:
@@ -92,7 +93,7 @@ def scaled_fleet(
     front.connect(fleet, [len(workers)])
     scaler = Scaler(policy, [pool], log, traffic, front.hits)
     fleet.scale_by(scaler)
-    return Wired(fleet, workers, scaler=scaler, routes=front.reported(spec))
+    return Wired(fleet, workers, scaler=scaler, routes=front.reported(spec), provenance=front.provenance)
 
 
 def scaled_pair(
@@ -127,7 +128,9 @@ def scaled_pair(
     front.connect(fleet, [len(members) for _, members in made])
     scaler = Scaler(policy, pools, log, traffic, front.hits)
     fleet.scale_by(scaler)
-    return Wired(fleet, fleet.workers, scaler=scaler, routes=front.reported(spec))
+    return Wired(
+        fleet, fleet.workers, scaler=scaler, routes=front.reported(spec), provenance=front.provenance
+    )
 
 
 def _pool(name: str, plan: PoolPlan, stage: Stage, log: LifecycleLog) -> tuple[ScaledPool, list[Worker]]:

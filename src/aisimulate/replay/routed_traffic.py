@@ -36,6 +36,8 @@ class RoutedTraffic:
         self.on_release: Callable[[], None] = _nobody  # called when somebody may come in at once
         self.next_ready_ns = self._next_ready_ns if router.queues else driver.next_ready_ns
         self.on_terminal = driver.on_terminal  # take note that a request ended
+        if router.queues:
+            router.on_settled = self.release
 
     @property
     def sequences(self) -> list[Sequence]:
@@ -173,12 +175,16 @@ class PairTraffic(RoutedTraffic):
 
 
 class StagePlacement:
-    """Places the requests of one stage of a pair."""
+    """Places the requests of one stage of a pair, and passes on to its router what happens to its workers."""
 
-    __slots__ = ("place",)
+    __slots__ = ("place", "topology_settled", "worker_draining", "worker_ready", "worker_removed")
 
-    def __init__(self, place: Callable[[Sequence], tuple[int, int]]) -> None:
+    def __init__(self, place: Callable[[Sequence], tuple[int, int]], router: KvRouter) -> None:
         self.place = place
+        self.worker_ready = router.worker_ready
+        self.worker_draining = router.worker_draining
+        self.worker_removed = router.worker_removed
+        self.topology_settled = router.topology_settled
 
 
 def _nobody() -> None:

@@ -49,6 +49,13 @@ class Routing:
         """The same with a record of every decision."""
         return replace(self, records=True)
 
+    @property
+    def provenance(self) -> dict[str, object]:
+        """What decides between equal costs, and the seed of all draws; a policy has its own ways."""
+        if self.policy is not None:
+            return {}
+        return {"router": {"tie_break": self.options.tie_break, "seed": self.options.seed}}
+
 
 def routing_of(spec: ReplaySpec) -> Routing | None:
     """Read how requests are routed; None where they are placed in turn. Raises InputError."""

@@ -43,6 +43,7 @@ class Front:
     traffic: Driver
     pools: dict[str, RoutedPool] = field(default_factory=dict)
     hits: HitRates | None = None
+    provenance: dict[str, object] = field(default_factory=dict)
 
     def connect(self, fleet: Fleet, counts: list[int]) -> None:
         """Let the first workers take requests, and the event loop know when the router lets somebody in."""
@@ -103,7 +104,7 @@ def routed(routing: Routing, plan: PoolPlan, traffic: ScaledTraffic) -> Front:
         return pool.adopt(index, plan.make(index), front)
 
     stage = Stage(pool.router, pool.router, make)
-    return Front([stage], front, {"agg": pool}, HitRates(pool.routes, traffic))
+    return Front([stage], front, {"agg": pool}, HitRates(pool.routes, traffic), routing.provenance)
 
 
 def routed_pair(routing: Routing, plans: tuple[PoolPlan, PoolPlan], traffic: ScaledTraffic) -> Front:
@@ -122,10 +123,13 @@ def routed_pair(routing: Routing, plans: tuple[PoolPlan, PoolPlan], traffic: Sca
     def serve(worker: Any) -> list[Any]:  # noqa: ANN401 - whatever has ranks and views
         return list(map(ToldSource, worker.ranks, worker.views, repeat(front)))
 
-    placements = StagePlacement(front.place_prefill), StagePlacement(front.place_decode)
+    placements = (
+        StagePlacement(front.place_prefill, pools[0].router),
+        StagePlacement(front.place_decode, pools[1].router),
+    )
     stages = [
-        Stage(placements[0], pools[0].router, maker(pools[0], plans[0]), serve),
-        Stage(placements[1], pools[1].router, maker(pools[1], plans[1])),
+        Stage(placements[0], placements[0], maker(pools[0], plans[0]), serve),
+        Stage(placements[1], placements[1], maker(pools[1], plans[1])),
     ]
     named = {"prefill": pools[0], "decode": pools[1]}
-    return Front(stages, front, named, HitRates(pools[0].routes, traffic))
+    return Front(stages, front, named, HitRates(pools[0].routes, traffic), routing.provenance)

@@ -96,6 +96,7 @@ class KvRouter:
             self._queue = RouterQueue(options.queue_policy)
         self.queues = self._queue is not None
         self.look_at_all: LookAtAll | None = None  # the same as asking every outlook, where there is that
+        self.on_settled: Callable[[], None] = _nobody  # called when who waits may have to be looked at
         self._granted: dict[int, tuple[int, int]] = {}  # by ordinal: a prompt may be computed as another
         self._routes = routes
         # By target: who it is, what is seen of it, and its loads.
@@ -148,6 +149,11 @@ class KvRouter:
         self.worker_draining(worker, now_ns)
         for target in self._targets_of(worker):
             self._outlooks[target] = self._tiers[target] = self._decoding[target] = None
+
+    def topology_settled(self, now_ns: int) -> None:
+        """Take note that changes to the workers are complete: somebody who waits may come in."""
+        self._clock.now_ns = now_ns
+        self.on_settled()
 
     def _targets_of(self, worker: int) -> list[int]:
         return [target for target, (owner, _) in enumerate(self._places) if owner == worker]
@@ -304,6 +310,10 @@ class KvRouter:
         if placed.run is not None:
             self._blocks.drop(placed.target, placed.run)
         self._blocks.distinct[placed.target] -= placed.blocks
+
+
+def _nobody() -> None:
+    pass
 
 
 def _choice_of(options: RouterOptions) -> Choice:
