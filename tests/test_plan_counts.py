@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tools.bench.scenarios import BENCHMARKS, SCENARIOS, SHIPPED_TRACES
+from tools.bench.scenarios import BENCHMARKS, SCENARIOS, SHIPPED_CUT, SHIPPED_TRACES
 from tools.parity.scenario import payload_of, plan_counts
 
 
@@ -57,3 +57,22 @@ def test_sglang_needs_as_few():
 )
 def test_a_closed_loop_needs_few_plans(engine, workers, workload, expected):
     assert counts(closed_loop(engine, workers, workload)) == expected
+
+
+def test_a_closed_loop_trace_computes_the_middle_of_long_prompts_in_rows():
+    scenario = closed_loop({}, 8, {})
+    scenario["engine"] = json.loads((SCENARIOS / "03_conv_cl256_rr_8w.json").read_text())["engine"]
+    scenario["workload"] = {
+        "kind": "trace",
+        "path": SHIPPED_CUT,
+        "format": "mooncake",
+        "block_size": 512,
+        "concurrency": 64,
+    }
+    assert counts(scenario) == {"passes": 53_893, "plans": 3_214}
+
+
+def test_decode_workers_of_a_pair_plan_two_runs_per_request():
+    scenario = json.loads((SCENARIOS / "07_conv_disagg_4p4d.json").read_text())
+    scenario["workload"]["path"] = SHIPPED_CUT
+    assert counts(scenario) == {"passes": 166_378, "plans": 3_210}

@@ -9,6 +9,7 @@ Only the standard library is needed besides the runtime itself.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -30,6 +31,8 @@ TIMING_MODULES = ("sdk.engine", "sdk.memory")
 def runtime_replay(scenario: dict[str, Any], traces: Path) -> Replay:
     """Prepare the call of `run_replay_json`."""
     runtime = importlib.import_module("aisimulate._runtime")
+    with contextlib.suppress(ImportError):  # ours, which only a pair of pools would import later
+        importlib.import_module("aisimulate.replay.build_disagg")
     text = json.dumps(payload_of(scenario, traces))
     return lambda: json.loads(runtime.run_replay_json(text))
 

@@ -57,6 +57,7 @@ def _speculates(worker: GroupWorker) -> bool:
 class _OneRank:
     def __init__(self, worker: RankWorker) -> None:
         self._worker = worker
+        worker.plans_chunks = False  # each with what is to be seen in it
         rank = worker.ranks[0]
         self.ranks = [OffloadView(rank, 0) if isinstance(rank, Offloading) else RankView(rank, 0)]
 

@@ -53,7 +53,7 @@ class OffloadWorker(RankWorker):
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
-        return super().finish() if self.busy else []
+        return self._end_planned() if self.busy else []
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""

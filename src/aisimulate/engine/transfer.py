@@ -26,6 +26,13 @@ class TransferTime:
     missing_only: bool = False
     fallback_ms: float = 0.0
 
+    @property
+    def equal_delay_ns(self) -> int | None:
+        """The time of every transfer, or None where it depends on the handoff."""
+        if self.bytes_per_token is None or not self.bandwidth_gb_s:
+            return clock_ns(self.fallback_ms)
+        return None
+
     def delay_ns(self, handoff: Handoff) -> int:
         """Time from the start of a transfer to its end."""
         if self.bytes_per_token is None or not self.bandwidth_gb_s:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.chunk_rows import commit_row, head_waits, plan_row
 from aisimulate.engine.gap_log import Absences
 from aisimulate.engine.middle_chunks import compute_middle_chunks
 from aisimulate.engine.run_worker import RunWorker
@@ -14,10 +16,19 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
+# Runs up to this long are priced when they begin: that costs hardly more than a lower bound.
+_FEW_PASSES = 16
+
+
 class RankWorker(RunWorker[RankScheduler]):
     """A worker of one rank."""
 
-    __slots__ = ()
+    __slots__ = ("_chunks", "plans_chunks")
+
+    def __init__(self, rank: RankScheduler) -> None:
+        super().__init__(rank)
+        self._chunks: list[int] = []  # durations of the passes in flight if these are middle chunks
+        self.plans_chunks = True  # as one row of passes
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first of them at `now_ns`; return when they end.
@@ -90,23 +101,120 @@ class RankWorker(RunWorker[RankScheduler]):
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
         rank = self._rank
-        if not (rank.decoders.count or rank.waiting or rank.partial):
+        decoders = rank.decoders
+        batch = decoders.count
+        if not (batch or rank.waiting or rank.partial):
             return False
         self.busy = True
         self.plans += 1
         self._start_ns = now_ns
-        passes = self._passes = rank.plan(now_ns)
+        if not (rank.waiting or rank.partial or rank.unusual):
+            # `RankScheduler.plan` where nothing but decoding can happen, without its questions.
+            passes, pool = decoders.next_due - decoders.passes, rank.pool
+            blocks = batch * (passes // rank.block_size + 1)
+            if blocks <= pool.free + pool.inactive and batch <= rank.pass_tokens:
+                rank.eventful = False
+                rank.run_batch = rank.gap_weight = batch
+                context = rank.run_context = decoders.context_tokens
+                rank._opening = 0
+                self._price(batch, context, passes)
+                return True
+        if self.plans_chunks and (partial := rank.partial) is not None and self._start_chunks(partial):
+            return True
+        return self._start_planned(rank.plan(now_ns))
+
+    def _start_chunks(self, partial: Sequence) -> bool:
+        """Begin a row of middle chunks, if at least one is next."""
+        rank = self._rank
+        if partial.input_tokens - partial.computed <= rank.pass_tokens:
+            return False
+        self._chunks = plan_row(rank, partial)
+        if not self._chunks:
+            return False
+        rank.run_batch = 0
+        self._passes = len(self._chunks)
+        self.exact = True
+        self.end_ns = self._start_ns + sum(self._chunks)
+        return True
+
+    def _start_planned(self, passes: int) -> bool:
+        """Begin what the rank just planned; return whether that is anything."""
+        rank = self._rank
         if batch := rank.run_batch:
-            self.exact = False
-            self.end_ns = now_ns + self._timer.run_floor_ns(batch, rank.run_context, passes)
+            self._price(batch, rank.run_context, passes)
         else:
+            self._passes = passes
             self.exact = True
-            self.end_ns = now_ns + rank.pass_ns
+            self.end_ns = self._start_ns + rank.pass_ns
             self.busy = rank.eventful  # else all of its queue has to wait
         return self.busy
 
+    def _price(self, batch: int, context: int, passes: int) -> None:
+        """Tell when the planned run ends: at once if that is cheap, else not before."""
+        self._passes = passes
+        if passes <= _FEW_PASSES:
+            self.exact = True
+            self.end_ns = self._start_ns + self._timer.run_ns(batch, context, passes)
+        else:
+            self.exact = False
+            self.end_ns = self._start_ns + self._timer.run_floor_ns(batch, context, passes)
+
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        rank = self._rank
+        batch = rank.run_batch
+        if not batch or rank.unusual:
+            return self._end_chunks() if self._chunks else self._end_planned()
+        # `RankScheduler.commit` of a run, without its questions.
+        self.busy = False
+        decoders, passes = rank.decoders, self._passes
+        terminal: list[Sequence] = []
+        done, context = decoders.passes, rank.run_context
+        self.gap_log.runs += (batch, context, passes, batch, done)
+        if blocks := decoders.demand(passes) - rank._opening:
+            rank.pool.take(blocks)
+        if rank.fresh:
+            first_ns = self._timer.decode_ns(batch, context)
+            rank.settle_second_tokens(self._start_ns + first_ns)
+        done = decoders.passes = done + passes
+        decoders.context_tokens = context + passes * batch
+        if done >= decoders.next_due:
+            rank.complete(decoders.pop_finished(), 1, self.end_ns, terminal)
+        return terminal
+
+    def _end_chunks(self) -> list[Sequence]:
+        partial, chunks = self._rank.partial, self._chunks
+        assert partial is not None
+        self.busy = False
+        self._chunks = []
+        commit_row(self._rank, partial, chunks, self.gap_log, self._start_ns)
+        return []
+
+    def cut(self, at_ns: int) -> None:
+        """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
+        if not self._chunks:
+            super().cut(at_ns)
+        elif not head_waits(self._rank):
+            self._cut_chunks(at_ns)
+
+    def _cut_chunks(self, at_ns: int) -> None:
+        end_ns = self._start_ns
+        for passes, pass_ns in enumerate(self._chunks, 1):
+            end_ns += pass_ns
+            if end_ns >= at_ns:
+                del self._chunks[passes:]
+                break
+        self._passes = len(self._chunks)
+        self.end_ns = end_ns
+
+    def last_boundary_ns(self, limit_ns: int) -> int:
+        """Return the last pass boundary at or before `limit_ns` of the passes in flight."""
+        if not self._chunks:
+            return super().last_boundary_ns(limit_ns)
+        ends_ns = accumulate(self._chunks, initial=self._start_ns)
+        return max(end_ns for end_ns in ends_ns if end_ns <= limit_ns)
+
+    def _end_planned(self) -> list[Sequence]:
         rank, passes = self._rank, self._passes
         first_end_ns = self.end_ns
         self.busy = False
@@ -128,3 +236,37 @@ class RankWorker(RunWorker[RankScheduler]):
             self.gap_log.leave_out(Absences(spans))
         self.gap_log.singles = rank.singles
         return self.gap_log
+
+
+class PrefillWorker(RankWorker):
+    """A worker of a rank that only computes prompts."""
+
+    __slots__ = ()
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a pass, or a row of them, at `now_ns`; return whether there was work for one."""
+        rank = self._rank
+        partial = rank.partial
+        if not (partial or rank.waiting):
+            return False
+        self.busy = True
+        self.plans += 1
+        self._start_ns = now_ns
+        if partial is not None and self._start_chunks(partial):
+            return True
+        self._passes = rank.plan(now_ns)
+        self.end_ns = now_ns + rank.pass_ns
+        self.busy = rank.eventful
+        return self.busy
+
+    def cut(self, at_ns: int) -> None:
+        """End the row in flight at its first pass boundary at or after `at_ns`: a prompt is given back."""
+        if self._chunks:
+            self._cut_chunks(at_ns)
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        if self._chunks:
+            return self._end_chunks()
+        self.busy = False
+        return self._rank.commit(1, self.end_ns, self.end_ns)

@@ -12,13 +12,14 @@ from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.decode_rank import DecodeRank
+from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.engine.worker import RankWorker
+from aisimulate.engine.worker import PrefillWorker, RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
@@ -200,7 +201,10 @@ def _pool(execution: Execution, stage: str) -> _Pool:
 def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
     new_rank, params = _RANKS[rank.backend, stage], rank_params(rank)
     ranks = [new_rank(params, timer) for _ in range(dp_size)]
-    return RankWorker(ranks[0]) if dp_size == 1 else GroupWorker([*ranks])
+    if dp_size > 1:
+        return GroupWorker([*ranks])
+    (only,) = ranks
+    return DecodeWorker(only) if isinstance(only, DecodeRank) else PrefillWorker(only)
 
 
 def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:

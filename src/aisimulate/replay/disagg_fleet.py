@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 from aisimulate.core.errors import ReplayError
+from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.handoff import Handoff
 from aisimulate.engine.sequence import FAILED, REJECTED
 from aisimulate.replay.fleet import NEVER, Fleet
@@ -74,6 +75,7 @@ class DisaggFleet(Fleet):
         self._sources, self._destinations = ranks
         self._decode_placement = placements[1]
         self._transfer = transfer
+        self._delay_ns = transfer.equal_delay_ns
         self._first_decode = len(prefill)  # index of the first decode worker
         self._transfers: list[tuple[int, int, Handoff]] = []
         # Actions to carry out, and those (with their rank) that wait for the end of a pass, by worker.
@@ -82,6 +84,13 @@ class DisaggFleet(Fleet):
         self._idle: list[int] = []  # workers that may start a pass at this instant
         self._blocked: list[int] = []
         self._now_ns = self._boundary_ns = 0
+        # Decode workers that may fall behind the clock because nobody needs to know when a request ends, and
+        # since when they do.
+        is_open = limit_ns is None and driver.is_independent
+        self._laggards = [
+            worker if is_open and isinstance(worker, DecodeWorker) else None for worker in self._workers
+        ]
+        self._since = [NEVER] * len(self._workers)
         # What follows from an arrival, a computed prompt, a reserved destination.
         self._arrived: Callable[[Handoff], None] = self._submit
         self._computed: Callable[[Handoff], None] = self._reserve
@@ -95,16 +104,89 @@ class DisaggFleet(Fleet):
         if unserved or self._driver.next_ready_ns() is not None:
             raise ReplayError("requests remain where the clock ends: they arrive too late, or take too long")
 
-    def _next_event_ns(self) -> int:
-        event_ns = super()._next_event_ns()
-        if event_ns < NEVER:
-            return event_ns
-        # Nothing happens any more by itself, so no decode rank may wait for something to happen.
+    def _run_clock(self) -> bool:
+        """Run event by event; return whether the limit ended the run."""
+        ends, workers, laggards = self._ends, self._workers, self._laggards
+        last_ns = NEVER - 1 if self._limit_ns is None else min(self._limit_ns, NEVER - 1)
+        self._look_for_arrivals()
+        while True:
+            end_ns = min(ends)
+            if end_ns < self._arrival_ns:
+                worker = workers[index := ends.index(end_ns)]
+                if not worker.exact:
+                    worker.settle()
+                    ends[index] = worker.end_ns
+                    continue
+                if end_ns > last_ns:
+                    return self._is_stopped()
+                ends[index] = NEVER
+                if min(ends) > end_ns:
+                    self.end_ns = self._now_ns = self._boundary_ns = end_ns
+                    self._go_between(index, laggards[index])
+                    continue
+                ends[index] = end_ns
+            elif self._arrival_ns < NEVER:
+                end_ns = self._next_exact_ns()
+            else:
+                end_ns = self._unblock()
+            if end_ns > last_ns:
+                return self._is_stopped()
+            self._settle_instant(end_ns)
+
+    def _next_exact_ns(self) -> int:
+        """Find the next instant, where a pass may end together with an arrival."""
+        ends, arrival_ns = self._ends, self._arrival_ns
+        while (end_ns := min(ends)) <= arrival_ns:
+            worker = self._workers[index := ends.index(end_ns)]
+            if worker.exact:
+                return end_ns
+            worker.settle()
+            ends[index] = worker.end_ns
+        return arrival_ns
+
+    def _go_between(self, index: int, laggard: DecodeWorker | None) -> None:
+        """Let a worker be between passes, when nothing else happens at this instant but what follows."""
+        now_ns = self._now_ns
+        idle = self._idle = [index]
+        if laggard is not None and laggard.is_over and self._delay_ns == 0 and index not in self._deferred:
+            laggard.finish()
+            self._hand_over(index)
+        else:
+            self._finish(index, now_ns)
+            self._act()
+        self._settle_rounds(now_ns, now_ns, idle)
+
+    def _hand_over(self, index: int) -> None:
+        """Reserve and activate what waits on a decode worker, one after the other: transfers take no time."""
+        now_ns, worker = self._now_ns, index - self._first_decode
+        (rank,) = self._destinations[worker]
+        while (handoff := rank.attempt()) is not None:
+            handoff.reserved_ns = handoff.activated_ns = now_ns
+            rank.activate(handoff)
+            self._release(handoff)
+
+    def _act(self) -> None:
+        """Carry out the actions that have come up, in order."""
+        actions = self._actions
+        while actions:
+            action, handoff = actions.popleft()
+            action(handoff)
+
+    def _unblock(self) -> int:
+        """Nothing happens any more by itself, so no decode rank may wait for something to happen."""
+        self._catch_up()
         for index, ranks in enumerate(self._destinations, self._first_decode):
             unblocked = [rank.unblock() for rank in ranks]
             if any(unblocked):
                 self._blocked.append(index)
         return self.end_ns if self._blocked else NEVER
+
+    def _catch_up(self) -> None:
+        """Let the decode workers that fell behind do all they can do by themselves."""
+        for index, worker in enumerate(self._laggards):
+            if worker is not None and self._since[index] < NEVER:
+                self.end_ns = max(self.end_ns, worker.advance(self._since[index], NEVER))
+                self._since[index] = NEVER
 
     def _look_for_arrivals(self) -> None:
         super()._look_for_arrivals()
@@ -112,27 +194,36 @@ class DisaggFleet(Fleet):
             self._arrival_ns = min(self._arrival_ns, self._transfers[0][0])
 
     def _settle_instant(self, now_ns: int) -> None:
-        self._now_ns = self._boundary_ns = now_ns
-        actions = self._actions
+        """Let everything happen that happens at `now_ns`."""
+        self.end_ns = self._now_ns = self._boundary_ns = now_ns
+        self._settle_rounds(now_ns, now_ns, self._end_and_act(now_ns))
+
+    def _end_and_act(self, now_ns: int) -> list[int]:
+        """End passes and transfers and carry out actions; return the workers that became idle."""
+        idle = self._idle = self._finish_passes([], now_ns)
+        if self._blocked:
+            idle += self._blocked
+            self._blocked = []
+        if self._arrival_ns <= now_ns:
+            self._end_transfers(now_ns)
+        self._act()
+        return idle
+
+    def _settle_rounds(self, now_ns: int, boundary_ns: int, idle: list[int]) -> None:
+        """Let requests arrive and passes start on `idle` workers, until nothing more happens at `now_ns`."""
+        self._boundary_ns = boundary_ns
         while True:
-            idle = self._idle = self._finish_passes(now_ns)
-            if self._blocked:
-                idle += self._blocked
-                self._blocked = []
             if self._arrival_ns <= now_ns:
-                self._end_transfers(now_ns)
-            while actions:
-                action, handoff = actions.popleft()
-                action(handoff)
-            if self._arrival_ns <= now_ns:
-                for sequence in self._driver.pop_ready(now_ns):
-                    actions.append((self._arrived, Handoff(sequence)))
+                self._actions += [
+                    (self._arrived, Handoff(sequence)) for sequence in self._driver.pop_ready(now_ns)
+                ]
                 self._look_for_arrivals()
             self._start_passes(idle, now_ns)
-            if not actions and self._arrival_ns > now_ns:
+            if not self._actions and self._arrival_ns > now_ns:
                 return
             # Passes that started in an earlier round of this instant run to a later boundary.
             self._boundary_ns = now_ns + 1
+            idle = self._end_and_act(now_ns)
 
     def _end_transfers(self, now_ns: int) -> None:
         transfers = self._transfers
@@ -146,7 +237,8 @@ class DisaggFleet(Fleet):
         self._ends[index] = NEVER
         if index in self._deferred:
             deferred = self._deferred.pop(index)
-            deferred.sort(key=_rank_order)
+            if len(deferred) > 1:
+                deferred.sort(key=_rank_order)
             self._actions += [(action, handoff) for _, action, handoff in deferred]
         terminal = self._workers[index].finish()
         if index < self._first_decode:
@@ -155,7 +247,7 @@ class DisaggFleet(Fleet):
                     source.handoff.held_ns = now_ns
                     self._actions.append((self._computed, source.handoff))
                 else:
-                    self._end(source.handoff, source.status, source.reason)
+                    self._end_early(source.handoff, source.status, source.reason)
             return
         if terminal:
             for request in terminal:
@@ -168,6 +260,10 @@ class DisaggFleet(Fleet):
             candidates.sort()
         for index in candidates:
             worker = self._workers[index]
+            laggard = self._laggards[index]
+            if laggard is not None and laggard.is_alone and not worker.busy:
+                self._since[index] = now_ns
+                continue
             while not worker.busy:
                 if worker.start(now_ns):
                     if worker.end_ns == now_ns and not worker.exact:
@@ -190,7 +286,15 @@ class DisaggFleet(Fleet):
             self._cut(index, self._now_ns, self._boundary_ns)
             if worker.busy:
                 return False
-        self._idle.append(index)
+        elif (since_ns := self._since[index]) < NEVER:
+            self._since[index] = NEVER
+            laggard = self._laggards[index]
+            assert laggard is not None
+            if laggard.catch_up(since_ns, self._now_ns, self._boundary_ns):
+                self._ends[index] = laggard.end_ns
+                return False
+        if index not in self._idle:
+            self._idle.append(index)
         return True
 
     def _defer(self, index: int, rank: int, action: Callable[[Handoff], None], handoff: Handoff) -> None:
@@ -203,7 +307,10 @@ class DisaggFleet(Fleet):
         index, source.rank = self._placement.place(source)
         source.worker = index
         handoff.pools += ("prefill",)
-        self._workers[index].submit(source)
+        worker = self._workers[index]
+        worker.submit(source)
+        if worker.busy:
+            self._cut(index, self._now_ns, self._boundary_ns)
         self._idle.append(index)
 
     def _reserve(self, handoff: Handoff) -> None:
@@ -214,7 +321,7 @@ class DisaggFleet(Fleet):
         rank = self._destinations[request.worker][request.rank]
         is_idle = self._between_passes(self._first_decode + request.worker)
         if not rank.accept(handoff):
-            self._end(handoff, FAILED, request.reason)
+            self._end_early(handoff, FAILED, request.reason)
         elif is_idle:
             self._retry(rank)
 
@@ -228,6 +335,7 @@ class DisaggFleet(Fleet):
         return True
 
     def _retry_all(self, index: int) -> bool:
+        """Retry each rank of a decode worker."""
         reserved = False
         for rank in self._destinations[index - self._first_decode]:
             if rank.pending and self._retry(rank):
@@ -235,7 +343,9 @@ class DisaggFleet(Fleet):
         return reserved
 
     def _start_transfer(self, handoff: Handoff) -> None:
-        delay_ns = self._transfer.delay_ns(handoff)
+        delay_ns = self._delay_ns
+        if delay_ns is None:
+            delay_ns = self._transfer.delay_ns(handoff)
         if delay_ns:
             end_ns = self._now_ns + delay_ns
             heappush(self._transfers, (end_ns, handoff.request.ordinal, handoff))
@@ -266,7 +376,7 @@ class DisaggFleet(Fleet):
         if handoff.activated_ns is not None:
             handoff.released_ns = self._now_ns
 
-    def _end(self, handoff: Handoff, status: str, reason: str | None) -> None:
+    def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
         """End a request that never decodes, and give back what it holds elsewhere."""
         assert status in (REJECTED, FAILED)
         request = handoff.request
@@ -293,8 +403,8 @@ class DestinationFirstFleet(DisaggFleet):
         self._first_destinations = ranks[1]
         self._arrived, self._computed, self._reserved = self._reserve, self._start_transfer, self._submit
 
-    def _end(self, handoff: Handoff, status: str, reason: str | None) -> None:
-        super()._end(handoff, status, reason)
+    def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
+        super()._end_early(handoff, status, reason)
         if handoff.reserved_ns is not None:
             self._actions.append((self._cancel, handoff))
 

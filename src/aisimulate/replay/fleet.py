@@ -58,6 +58,7 @@ class Fleet:
         self._ends = [NEVER] * len(workers)  # end (or lower bound of it) of what is in flight
         self._sleepers = [worker if isinstance(worker, Sleeper) else None for worker in workers]
         self._may_sleep = any(self._sleepers)
+        self._is_plain = not self._may_sleep  # whether `_settle_instant` may be passed over
         self.end_ns = 0
 
     @property
@@ -87,14 +88,40 @@ class Fleet:
     # Shared clock -----------------------------------------------------------------------------------
 
     def _run_clock(self) -> bool:
-        """Run event by event; return whether the limit ended the run."""
+        """Run event by event; return whether the limit ended the run.
+
+        Most often one pass ends, nothing else happens at that instant, and only its worker goes on.
+        """
+        ends, workers, is_plain = self._ends, self._workers, self._is_plain
+        last_ns = NEVER - 1 if self._limit_ns is None else min(self._limit_ns, NEVER - 1)
         self._look_for_arrivals()
-        while (now_ns := self._next_event_ns()) < NEVER:
-            if self._limit_ns is not None and now_ns > self._limit_ns:
-                self._stop_at(self._limit_ns)
-                return True
-            self._settle_instant(now_ns)
-            self.end_ns = now_ns
+        while (end_ns := min(ends)) <= last_ns or self._arrival_ns <= last_ns:
+            if end_ns > self._arrival_ns:
+                self._settle_instant(self._arrival_ns)
+                continue
+            index = ends.index(end_ns)
+            worker = workers[index]
+            if not worker.exact:
+                worker.settle()
+                ends[index] = worker.end_ns
+            elif not is_plain:
+                self._settle_instant(end_ns)
+            else:
+                ends[index] = NEVER
+                if terminal := worker.finish():
+                    self._end(terminal, end_ns)
+                if not self._arrival_ns > end_ns < min(ends):
+                    self._settle_rounds(end_ns, end_ns, self._finish_passes([index], end_ns))
+                    continue
+                self.end_ns = end_ns
+                if worker.start(end_ns):
+                    ends[index] = worker.end_ns
+                    if worker.end_ns == end_ns:
+                        self._go_on(index, end_ns)
+        return self._is_stopped()
+
+    def _is_stopped(self) -> bool:
+        """Account for the limit, if there is one, when the last event up to it happened."""
         if self._limit_ns is None or self._limit_ns >= NEVER:
             return False
         self._stop_at(self._limit_ns)
@@ -104,23 +131,25 @@ class Fleet:
         arrival_ns = self._driver.next_ready_ns()
         self._arrival_ns = NEVER if arrival_ns is None else arrival_ns
 
-    def _next_event_ns(self) -> int:
-        """Find the next instant at which a pass ends or a request arrives."""
-        ends, arrival_ns = self._ends, self._arrival_ns
-        while (end_ns := min(ends)) <= arrival_ns and end_ns < NEVER:
-            index = ends.index(end_ns)
-            worker = self._workers[index]
-            if worker.exact:
-                return end_ns
-            worker.settle()
-            ends[index] = worker.end_ns
-        return arrival_ns
+    def _go_on(self, index: int, now_ns: int) -> None:
+        """See whether a pass that began lasts at all; if not, go on with its worker alone."""
+        self._end_at_once(index, now_ns)
+        self._start(index, now_ns)
+        if self._arrival_ns <= now_ns:
+            # What follows from requests that ended in no time is a later round.
+            self._settle_rounds(now_ns, now_ns + 1, [])
 
     def _settle_instant(self, now_ns: int) -> None:
-        """Repeat completions, arrivals and pass starts until nothing more happens at `now_ns`."""
-        boundary_ns = now_ns
+        """Let everything happen that happens at `now_ns`."""
+        self._settle_rounds(now_ns, now_ns, self._finish_passes([], now_ns))
+
+    def _settle_rounds(self, now_ns: int, boundary_ns: int, idle: list[int]) -> None:
+        """Place arrivals and start passes on `idle` workers, until nothing more happens at `now_ns`.
+
+        Runs that an arrival cuts end at their first boundary from `boundary_ns` on.
+        """
+        self.end_ns = now_ns
         while True:
-            idle = self._finish_passes(now_ns)
             if self._arrival_ns <= now_ns:
                 self._place_arrivals(now_ns, boundary_ns, idle)
             self._start_passes(idle, now_ns)
@@ -128,10 +157,10 @@ class Fleet:
                 return
             # Passes that started in an earlier round of this instant run to a later boundary.
             boundary_ns = now_ns + 1
+            idle = self._finish_passes([], now_ns)
 
-    def _finish_passes(self, now_ns: int) -> list[int]:
-        """End the passes that end now, in worker order; return the workers that became idle."""
-        idle: list[int] = []
+    def _finish_passes(self, idle: list[int], now_ns: int) -> list[int]:
+        """End the passes that end now, in worker order, and add the workers to the `idle` ones."""
         ends = self._ends
         while min(ends) == now_ns:
             index = ends.index(now_ns)
@@ -147,9 +176,13 @@ class Fleet:
     def _finish(self, index: int, now_ns: int) -> None:
         self._ends[index] = NEVER
         if terminal := self._workers[index].finish():
-            for sequence in terminal:
-                self._driver.on_terminal(sequence, now_ns)
-            self._look_for_arrivals()
+            self._end(terminal, now_ns)
+
+    def _end(self, terminal: list[Sequence], now_ns: int) -> None:
+        """Tell the traffic which requests of a pass ended."""
+        for sequence in terminal:
+            self._driver.on_terminal(sequence, now_ns)
+        self._look_for_arrivals()
 
     def _place_arrivals(self, now_ns: int, boundary_ns: int, idle: list[int]) -> None:
         """Place what arrives now; runs in flight where it goes end at their next boundary."""
@@ -184,19 +217,30 @@ class Fleet:
             self._ends[index] = NEVER
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
-        """Start passes on idle workers in worker order; passes of no length end and go on at once."""
+        """Start passes on idle workers in worker order."""
         if len(candidates) > 1:
             candidates.sort()
         for index in candidates:
-            worker = self._workers[index]
-            while not worker.busy and worker.start(now_ns):
-                if worker.end_ns == now_ns and not worker.exact:
-                    worker.settle()
-                self._ends[index] = worker.end_ns
-                if worker.end_ns == now_ns:
-                    self._finish(index, now_ns)
+            self._start(index, now_ns)
         if self._may_sleep:
             self._set_alarms(candidates)
+
+    def _start(self, index: int, now_ns: int) -> None:
+        """Start a pass on a worker if it is idle; passes of no length end and go on at once."""
+        worker = self._workers[index]
+        while not worker.busy and worker.start(now_ns):
+            self._ends[index] = worker.end_ns
+            if worker.end_ns == now_ns:
+                self._end_at_once(index, now_ns)
+
+    def _end_at_once(self, index: int, now_ns: int) -> None:
+        """End passes that begin and end now, if they really do."""
+        worker = self._workers[index]
+        if not worker.exact:
+            worker.settle()
+            self._ends[index] = worker.end_ns
+        if worker.end_ns == now_ns:
+            self._finish(index, now_ns)
 
     def _set_alarms(self, candidates: list[int]) -> None:
         """Come back to workers that are neither busy nor done."""

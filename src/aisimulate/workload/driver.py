@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -85,7 +84,13 @@ class SessionDriver:
         """Dispatch every request ready by `now_ns`, ordered by ready instant, session index and turn."""
         if self._later and self._later[0][0] <= now_ns:
             return self._pop_merged(now_ns)
-        return self._start_sessions(bisect_right(self._starts_ns, now_ns, self._cursor))
+        starts_ns, cursor, entered = self._starts_ns, self._cursor, []
+        while cursor < len(starts_ns) and starts_ns[cursor] <= now_ns:
+            entered.append(self._dispatch_first(starts_ns[cursor], self._starters[cursor]))
+            cursor += 1
+        self._cursor = cursor
+        self.sequences += entered
+        return entered
 
     def pop_first(self, count: int) -> list[Sequence]:
         """Dispatch the next `count` requests of independent traffic, by ready instant and session index."""

@@ -29,6 +29,7 @@ class ObservedFleet(Fleet):
     ) -> None:
         super().__init__(workers, driver, placement, limit_ns)
         self._hub = hub
+        self._is_plain = False
 
     def run(self) -> None:
         """Run to the end, and tell the hub."""

@@ -1,0 +1,143 @@
+"""A worker with a single rank that decodes what other workers computed.
+
+Between two actions of the fleet on it nobody sees what it does, so it may fall behind the clock and catch up
+when it is looked at (spec 09 section 2: workers are independent between their own arrivals).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.worker import RankWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.decode_rank import DecodeRank
+    from aisimulate.engine.sequence import Sequence
+
+
+class DecodeWorker(RankWorker):
+    """A worker of a rank that gets computed prompts."""
+
+    __slots__ = ("is_over",)
+
+    _rank: DecodeRank
+
+    def __init__(self, rank: DecodeRank) -> None:
+        super().__init__(rank)
+        self.is_over = False  # whether the passes in flight have been ended ahead of the clock
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no destination waits here, to be tried at the end of some pass."""
+        return not self._rank.pending
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
+        rank = self._rank
+        if not (rank.decoders.count or rank.waiting or rank.partial):
+            return False
+        self.busy = True
+        self.plans += 1
+        self._start_ns = now_ns
+        return self._start_planned(rank.plan(now_ns))
+
+    def advance(self, now_ns: int, until_ns: int) -> int:
+        """Run all passes that start before `until_ns`, the first of them at `now_ns`; return when they end.
+
+        Nothing comes up meanwhile. It may end earlier with requests left that wait for something.
+        """
+        rank = self._rank
+        decoders, waiting = rank.decoders, rank.waiting
+        while now_ns < until_ns and (decoders.count or waiting or rank.partial):
+            passes = decoders.passes
+            if not (rank.partial or rank.unusual):
+                if not waiting:
+                    now_ns = self._decode_on(now_ns, until_ns)
+                elif self._all_join():
+                    now_ns = self._join(now_ns, until_ns)
+            if decoders.passes == passes:
+                if not self.start(now_ns):
+                    break
+                self.cut(until_ns)
+                self.finish()
+                now_ns = self.end_ns
+        return now_ns
+
+    def _all_join(self) -> bool:
+        """Whether all of the queue has its prompt, and goes on decoding with the others."""
+        rank = self._rank
+        decoders, waiting, pool = rank.decoders, rank.waiting, rank.pool
+        batch, longest = decoders.count + len(waiting), decoders.next_due - decoders.passes
+        if batch > rank.params.max_num_seqs or batch > rank.pass_tokens:
+            return False
+        for sequence in waiting:
+            left = sequence.end_tokens - sequence.tokens
+            if not sequence.computed or left <= 0 or sequence.planned:
+                return False
+            if left < longest:
+                longest = left
+        return batch * (longest // rank.block_size + 1) <= pool.free + pool.inactive
+
+    def _join(self, now_ns: int, until_ns: int) -> int:
+        """Let all of the queue in and decode on, for one run of passes; return its end.
+
+        The first of these passes is what `RankScheduler` plans as a pass of its own: it gives those who join
+        their first token, for which they have a block already, and nobody waits for it as for a next one.
+        """
+        rank, timer, log = self._rank, self._timer, self.gap_log
+        decoders, weight, done = rank.decoders, rank.decoders.count, rank.decoders.passes
+        joining = list(rank.waiting)
+        rank.waiting.clear()
+        self.plans += 1
+        held = 0
+        for sequence in joining:
+            sequence.admissions += ((now_ns, 0),)
+            rank.entered = sequence.order = rank.entered + 1
+            decoders.add(sequence)
+            sequence.joined = done + 1
+            held += (sequence.tokens - 1) % rank.block_size == 0
+        batch, context = decoders.count, decoders.context_tokens
+        passes = decoders.next_due - done
+        passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
+        first_end_ns = now_ns + timer.decode_ns(batch, context)
+        if weight:
+            log.passes += (first_end_ns - now_ns, weight, done)
+        if rank.fresh:
+            rank.settle_second_tokens(first_end_ns)
+        for sequence in joining:
+            sequence.first_token_ns = first_end_ns
+        if passes > 1:
+            log.runs += (batch, context + batch, passes - 1, batch, done + 1)
+            second_end_ns = first_end_ns + timer.decode_ns(batch, context + batch)
+            for sequence in joining:
+                sequence.second_token_ns = second_end_ns
+        else:
+            rank.fresh = [sequence for sequence in joining if sequence.end_tokens > sequence.tokens + 1]
+        if blocks := decoders.demand(passes) - held:
+            rank.pool.take(blocks)
+        rank.eventful = False
+        if decoders.advance(passes):
+            rank.complete(decoders.pop_finished(), 1, now_ns + run_ns, [])
+        return now_ns + run_ns
+
+    def catch_up(self, since_ns: int, now_ns: int, boundary_ns: int) -> bool:
+        """Run from `since_ns` to the first pass boundary from `boundary_ns` on; return whether that is later.
+
+        Then the worker is busy until its `end_ns`, but nothing is left to be done at that end.
+        """
+        self.end_ns = self.advance(since_ns, boundary_ns)
+        self.busy = self.is_over = self.end_ns > now_ns
+        self.exact = True
+        return self.busy
+
+    def cut(self, at_ns: int) -> None:
+        """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
+        if not self.is_over:
+            super().cut(at_ns)
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        if self.is_over:
+            self.busy = self.is_over = False
+            return []
+        return super().finish()
