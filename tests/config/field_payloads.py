@@ -228,6 +228,13 @@ LEARNED = _scaled(
     enable_load_scaling=True,
     load_adjustment_interval_seconds=0.02,
 )
+FORECAST = changed(
+    SIZED,
+    {
+        "spec.adapters.scaling.config.load_predictor": "kalman",
+        "spec.adapters.scaling.config.throughput_adjustment_interval_seconds": 0.04,
+    },
+)
 STEERED = _scaled(
     FLOCK,
     "planner",

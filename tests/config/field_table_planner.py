@@ -8,6 +8,7 @@ from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, S
 
 from .field_payloads import (
     EASY,
+    FORECAST,
     LEARNED,
     PAIR_PLANNED,
     SCRIPTED,
@@ -72,13 +73,13 @@ TABLE.add(
     decode_engine_num_gpu=refused(PAIR_PLANNED, "contradicts the engine", Why.TIED, decode_engine_num_gpu=9),
     ttft_ms=(acts(LEARNED, ttft_ms=9.0), unread(ttft_ms=9.0)),
     itl_ms=(acts(LEARNED, itl_ms=4.0), unread(itl_ms=4.0)),
-    load_predictor=unread(load_predictor="constant"),
-    load_predictor_log1p=unread(load_predictor_log1p=True),
+    load_predictor=(acts(FORECAST, load_predictor="constant"), unread(load_predictor="constant")),
+    load_predictor_log1p=(acts(FORECAST, load_predictor_log1p=True), unread(load_predictor_log1p=True)),
     prophet_window_size=unread(prophet_window_size=20),
-    kalman_q_level=unread(kalman_q_level=2.0),
-    kalman_q_trend=unread(kalman_q_trend=2.0),
-    kalman_r=unread(kalman_r=2.0),
-    kalman_min_points=unread(kalman_min_points=2),
+    kalman_q_level=(acts(FORECAST, kalman_q_level=50.0), unread(kalman_q_level=2.0)),
+    kalman_q_trend=(acts(FORECAST, kalman_q_trend=20.0), unread(kalman_q_trend=2.0)),
+    kalman_r=(acts(FORECAST, kalman_r=0.1), unread(kalman_r=2.0)),
+    kalman_min_points=(acts(FORECAST, kalman_min_points=30), unread(kalman_min_points=2)),
     max_num_fpm_samples=(acts(LEARNED, max_num_fpm_samples=5), unread(max_num_fpm_samples=5)),
     fpm_sample_bucket_size=unread(fpm_sample_bucket_size=4),
     load_scaling_down_sensitivity=(

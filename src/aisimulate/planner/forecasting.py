@@ -36,24 +36,6 @@ class LastValue:
         return self._value
 
 
-class Smoothed:
-    """Expects a mean in which older values count less and less."""
-
-    def __init__(self, share: float = 0.3) -> None:
-        self._share = share
-        self._value: float | None = None
-
-    def observe(self, value: float) -> None:
-        """Take in a value."""
-        last = value if self._value is None else self._value
-        self._value = self._share * value + (1.0 - self._share) * last
-
-    def predict(self, steps: int = 1) -> float:
-        """Give the mean."""
-        del steps
-        return self._value or 0.0
-
-
 class _Series:
     """One series, whose leading zeros say nothing: nobody came yet."""
 

@@ -202,7 +202,8 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
             return event_ns
         # Nothing happens any more by itself, so no decode rank may wait for something to happen.
         for index, ranks in enumerate(self._destinations, self._first_decode):
-            if any([rank.unblock() for rank in ranks]):  # every rank is to be asked
+            unblocked = [rank.unblock() for rank in ranks]
+            if any(unblocked):
                 self._blocked.append(index)
         return self.end_ns if self._blocked else NEVER
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.planner import PlannerConfig, ScriptConfig
 from aisimulate.config.scaling import PATH, floor_of, scaling_config
 from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.forecast import DEFAULT_PRESET, make_forecaster
 from aisimulate.planner.bootstrap import sample_passes
 from aisimulate.planner.direct import DirectPlanner
 from aisimulate.planner.exact import ExactEngine
-from aisimulate.planner.forecasting import LastValue, LoadForecast, Smoothed
+from aisimulate.planner.forecasting import LoadForecast
 from aisimulate.planner.model import EngineModel
 from aisimulate.planner.policy import PlannerPolicy
 from aisimulate.planner.reference import ReferencePlanner
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.planner.forecasting import Forecaster
+    from aisimulate.forecast import Forecaster
     from aisimulate.replay.build_scaled import PoolPlan
     from aisimulate.replay.scaling import ScalingPolicy
 
@@ -138,21 +137,12 @@ def _model(
 
 def _forecaster(config: PlannerConfig, interval_s: float) -> Callable[[], Forecaster]:
     """Make forecasters of windows of `interval_s`; the direct mode has a default of its own."""
-    entry: object = config.predictor()
-    if config.planner_mode == "direct" and "load_predictor" not in config.model_fields_set:
-        entry = None
-    if find_spec("aisimulate.forecast") is not None:
-        forecast = import_module("aisimulate.forecast")
-        entry = forecast.DEFAULT_PRESET if entry is None else entry
-        try:
-            forecast.make_forecaster(entry, interval_s=interval_s)
-        except ValueError as error:
-            raise InputError(f"{PATH}.load_predictor: {error}") from None
-        return partial(forecast.make_forecaster, entry, interval_s=interval_s)
-    if entry is None:
-        return Smoothed
-    if config.load_predictor == "constant":
-        return LastValue
-    raise UnsupportedError(
-        f"load_predictor {config.load_predictor!r} is not supported yet (supported: constant)"
-    )
+    is_given = config.planner_mode == "reference" or "load_predictor" in config.model_fields_set
+    make = partial(make_forecaster, config.predictor() if is_given else DEFAULT_PRESET, interval_s=interval_s)
+    try:
+        make()
+    except ValueError as error:
+        if isinstance(error, InputError | UnsupportedError):
+            raise
+        raise InputError(f"{PATH}: {error}") from None
+    return make
