@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.engines import build_workers
-from aisimulate.replay.scaling_policies import policy_of
 from aisimulate.replay.scaled_fleet import ScaledDestinationFirstFleet, ScaledDisaggFleet, ScaledFleet
 from aisimulate.replay.scaled_pool import ScaledPool
+from aisimulate.replay.scaling_policies import policy_of
 from aisimulate.replay.ticks import ScaledTraffic, Scaler
 from aisimulate.replay.worker_pool import LifecycleLog, WorkerPool
 from aisimulate.router.moving import MovingPoolRoundRobin, MovingRoundRobin

@@ -45,13 +45,19 @@ class Scaled(Fleet):
             )
 
     def _run_to_end(self) -> None:
-        self._run_clock()
+        """Run instant by instant: ticks and workers that get ready come in between."""
+        last_ns = NEVER - 1 if self._limit_ns is None else min(self._limit_ns, NEVER - 1)
+        self._look_for_arrivals()
+        while (now_ns := self._next_instant_ns()) <= last_ns:
+            self._settle_instant(now_ns)
+            self.end_ns = now_ns
+        if self._limit_ns is not None and self._limit_ns < NEVER:
+            self._stop_at(self._limit_ns)
 
     # The clock ------------------------------------------------------------------------------------------
 
-    def _next_event_ns(self) -> int:
-        event_ns = super()._next_event_ns()
-        scaler = self._scaler
+    def _next_instant_ns(self) -> int:
+        event_ns, scaler = self._next_served_ns(), self._scaler
         change_ns = min(scaler.tick_ns, scaler.ready_ns)
         if change_ns >= event_ns:
             return event_ns
@@ -62,6 +68,18 @@ class Scaled(Fleet):
         else:
             self._idle_ticks = 0
         return change_ns
+
+    def _next_served_ns(self) -> int:
+        """Find the next instant at which a pass ends or a request arrives."""
+        ends, arrival_ns = self._ends, self._arrival_ns
+        while (end_ns := min(ends, default=NEVER)) <= arrival_ns and end_ns < NEVER:
+            index = ends.index(end_ns)
+            worker = self._workers[index]
+            if worker.exact:
+                return end_ns
+            worker.settle()
+            ends[index] = worker.end_ns
+        return arrival_ns
 
     def _count_idle_tick(self) -> None:
         """Give up when requests wait and tick after tick starts no worker."""
@@ -177,6 +195,17 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
         # Handoffs that wait for a worker, with what is to be done then, by pool.
         self._behind_tick: list[tuple[Callable[[Handoff], None], Handoff]] = []
         self._kept: tuple[list[tuple[Callable[[Handoff], None], Handoff]], ...] = ([], [])
+
+    def _next_served_ns(self) -> int:
+        event_ns = super()._next_served_ns()
+        if event_ns < NEVER:
+            return event_ns
+        # Nothing happens any more by itself, so no decode rank may wait for something to happen.
+        for index, ranks in enumerate(self._destinations, self._first_decode):
+            unblocked = [rank.unblock() for rank in ranks]
+            if any(unblocked):
+                self._blocked.append(index)
+        return self.end_ns if self._blocked else NEVER
 
     def _idle_in(self, number: int) -> Callable[[int], bool]:
         return self._decode_is_idle if number else self._prefill_is_idle
