@@ -6,7 +6,6 @@ after having waited. Ends of passes are told by the workers themselves (`engine.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.sequence import REJECTED
@@ -127,7 +126,7 @@ class ToldSource:
 class PairTraffic(RoutedTraffic):
     """The traffic of a prefill and a decode pool, each with a router of its own.
 
-    Decode requests that end keep counting for placements of the same instant (spec 03 section A4).
+    Decode requests that end at an instant do not count any more for placements of that instant.
     """
 
     def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
@@ -135,11 +134,10 @@ class PairTraffic(RoutedTraffic):
         self._decode = decode
         self.on_terminal = self._on_terminal
         self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
-        self._ended: deque[tuple[int, Sequence]] = deque()
 
     def _on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         self._driver.on_terminal(sequence, now_ns)
-        self._ended.append((now_ns, sequence))
+        self._decode.request_terminal(sequence, now_ns)
 
     def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
         """Tell the prefill router which prompts are computed, or rejected."""
@@ -167,10 +165,7 @@ class PairTraffic(RoutedTraffic):
 
     def place_decode(self, sequence: Sequence) -> tuple[int, int]:
         """Choose a decode worker."""
-        now_ns = self._clock.now_ns = self.now_ns()
-        while self._ended and self._ended[0][0] < now_ns:
-            ended_ns, ended = self._ended.popleft()
-            self._decode.request_terminal(ended, ended_ns)
+        self._clock.now_ns = self.now_ns()
         return self._decode.place(sequence)
 
 
