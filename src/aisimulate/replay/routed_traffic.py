@@ -6,6 +6,7 @@ after having waited. Ends of passes are told by the workers themselves (`engine.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.sequence import REJECTED
@@ -132,6 +133,7 @@ class PairTraffic(RoutedTraffic):
     def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
         super().__init__(driver, prefill, clock)
         self._decode = decode
+        self._given_back: deque[tuple[int, Sequence]] = deque()
         self.on_terminal = self._on_terminal
         self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
 
@@ -152,15 +154,27 @@ class PairTraffic(RoutedTraffic):
                 self.release()
 
     def source_released(self, sequence: Sequence) -> None:
-        """Tell the prefill router that the blocks of a prompt were given back: it is over there."""
-        self._clock.now_ns = self.now_ns()
-        self._router.request_terminal(sequence, self._clock.now_ns)
+        """Tell the prefill router that the blocks of a prompt were given back: it is over there.
+
+        Placements of the same instant come first, unless somebody waits for that.
+        """
+        now_ns = self.now_ns()
+        self._given_back.append((now_ns, sequence))
         if self._router.queues:
+            self._clock.now_ns = now_ns
+            self._forget_given_back(now_ns + 1)
             self.release()
+
+    def _forget_given_back(self, before_ns: int) -> None:
+        given_back = self._given_back
+        while given_back and given_back[0][0] < before_ns:
+            ended_ns, sequence = given_back.popleft()
+            self._router.request_terminal(sequence, ended_ns)
 
     def place_prefill(self, sequence: Sequence) -> tuple[int, int]:
         """Choose a prefill worker."""
-        self._clock.now_ns = self.now_ns()
+        now_ns = self._clock.now_ns = self.now_ns()
+        self._forget_given_back(now_ns)
         return self._router.place(sequence)
 
     def place_decode(self, sequence: Sequence) -> tuple[int, int]:
