@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aisimulate.core.errors import InputError, ReplayError
-from aisimulate.replay import policies
+from aisimulate.replay import placement_policies as policies
 from aisimulate.replay.execute import execute
 
 from .routed import payload

@@ -4,7 +4,7 @@
 
 PEER is the Python of an environment with ai-dynamo-runtime, KIND one of plain, lag, queue, dp, pair. The
 reference draws between equal costs, so its choices are forced on our router: the cost of each of them must be
-the same to 1e-9, at temperature 0 no other may be lower, and first tokens and ends must come at the same time.
+the same to 1e-9, at temperature 0 no other may be lower, and first tokens and ends must come when they did.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def split(decisions: list[Decision], decode_first: bool) -> tuple[list[Decision]
 
 
 def differences(
-    instance: Instance, replay: Any, forced: list[Forced], theirs: list[Instance]
+    instance: Instance, sequences: list[Any], forced: list[Forced], theirs: list[Instance]
 ) -> Iterator[str]:
     """Say what is not the same."""
     greedy = not instance["router"].get("router_temperature")

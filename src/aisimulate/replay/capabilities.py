@@ -11,7 +11,7 @@ from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
 from aisimulate.config.kv_router import kv_router_config
 from aisimulate.config.messages import quoted, show
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
-from aisimulate.replay.policies import policy_names
+from aisimulate.replay.placement_policies import policy_names
 from aisimulate.workload.formats import TRACE_FORMATS
 
 if TYPE_CHECKING:

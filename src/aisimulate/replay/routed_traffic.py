@@ -127,19 +127,19 @@ class ToldSource:
 class PairTraffic(RoutedTraffic):
     """The traffic of a prefill and a decode pool, each with a router of its own.
 
-    Decode requests that end keep counting for placements of the same instant (spec 03 section A4).
+    Decode requests that end at an instant do not count any more for placements of that instant.
     """
 
     def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
         super().__init__(driver, prefill, clock)
         self._decode = decode
+        self._given_back: deque[tuple[int, Sequence]] = deque()
         self.on_terminal = self._on_terminal
         self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
-        self._ended: deque[tuple[int, Sequence]] = deque()
 
     def _on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         self._driver.on_terminal(sequence, now_ns)
-        self._ended.append((now_ns, sequence))
+        self._decode.request_terminal(sequence, now_ns)
 
     def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
         """Tell the prefill router which prompts are computed, or rejected."""
@@ -154,23 +154,32 @@ class PairTraffic(RoutedTraffic):
                 self.release()
 
     def source_released(self, sequence: Sequence) -> None:
-        """Tell the prefill router that the blocks of a prompt were given back: it is over there."""
-        self._clock.now_ns = self.now_ns()
-        self._router.request_terminal(sequence, self._clock.now_ns)
+        """Tell the prefill router that the blocks of a prompt were given back: it is over there.
+
+        Placements of the same instant come first, unless somebody waits for that.
+        """
+        now_ns = self.now_ns()
+        self._given_back.append((now_ns, sequence))
         if self._router.queues:
+            self._clock.now_ns = now_ns
+            self._forget_given_back(now_ns + 1)
             self.release()
+
+    def _forget_given_back(self, before_ns: int) -> None:
+        given_back = self._given_back
+        while given_back and given_back[0][0] < before_ns:
+            ended_ns, sequence = given_back.popleft()
+            self._router.request_terminal(sequence, ended_ns)
 
     def place_prefill(self, sequence: Sequence) -> tuple[int, int]:
         """Choose a prefill worker."""
-        self._clock.now_ns = self.now_ns()
+        now_ns = self._clock.now_ns = self.now_ns()
+        self._forget_given_back(now_ns)
         return self._router.place(sequence)
 
     def place_decode(self, sequence: Sequence) -> tuple[int, int]:
         """Choose a decode worker."""
-        now_ns = self._clock.now_ns = self.now_ns()
-        while self._ended and self._ended[0][0] < now_ns:
-            ended_ns, ended = self._ended.popleft()
-            self._decode.request_terminal(ended, ended_ns)
+        self._clock.now_ns = self.now_ns()
         return self._decode.place(sequence)
 
 

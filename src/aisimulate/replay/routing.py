@@ -12,7 +12,7 @@ from aisimulate.core.units import clock_ns
 from aisimulate.engine.cache_view import PoolLook, RunCacheView, view_of
 from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.told_worker import telling
-from aisimulate.replay.policies import make_policy
+from aisimulate.replay.placement_policies import make_policy
 from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic
 from aisimulate.router.clock import RouterClock
 from aisimulate.router.kv_router import KvRouter, ready_workers
