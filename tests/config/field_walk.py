@@ -13,7 +13,13 @@ from pydantic import BaseModel
 from aisimulate.replay.execute import execute
 
 # Real time and remarks tell nothing about what was simulated.
-_NO_RESULT = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s", "notes")
+_NO_RESULT = (
+    "wall_time_ms",
+    "processed_tokens_per_s",
+    "processed_output_tokens_per_s",
+    "notes",
+    "provenance",
+)
 
 Payload = dict[str, Any]
 Changes = Mapping[str, Any]

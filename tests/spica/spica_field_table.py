@@ -7,6 +7,7 @@ from spica_walk import (
     DRAWN,
     EXPERTS,
     FEW,
+    FORECAST,
     FRONT,
     GOODPUT,
     HOSTED,
@@ -248,6 +249,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         idle(Why.POLICY, NO_POLICY, planner_load_sensitivity=["aggressive"]),
     ),
     "load_predictor_candidates": (
+        Acts(FORECAST, {"search_space.load_predictor_candidates": ["kalman_default_raw"]}, ("payloads",)),
         idle(Why.POLICY, "without throughput scaling", load_predictor_candidates=["arima_raw"]),
     ),
     "parallel_configs": (

@@ -146,6 +146,9 @@ def cases(table: Table, kind: type[Effect]) -> Iterator[tuple[str, Effect]]:
 
 TRACE_PATH = str(Path(__file__).parents[1] / "data" / "traces" / "two_turns.jsonl")
 PLAIN_TRACE = str(Path(__file__).parents[1] / "data" / "traces" / "aliases.jsonl")
+LONG_TRACE = str(
+    Path(__file__).parents[2] / "examples/aisimulate/spica/traces/mooncake_conversation_1000.jsonl"
+)
 SWEEP = {"max_rounds": 1, "parallel_evals": 1, "max_eval_seconds": None}
 # One deployment on one GPU; the load fills a share of its KV cache, so that capacity acts.
 PINNED: Config = {
@@ -222,6 +225,22 @@ SCALED = changed(
         "search_space.planner_scaling_policy": [LOOP],
         "workload": {"isl": 2000, "osl": 8, "request_rate": 30, "num_request_ratio": 8},
         "goal": {"target": "goodput", "sla": {"ttft_ms": 60.0, "itl_ms": 60.0}},
+    },
+)
+FORECAST = changed(
+    SCALED,
+    {
+        "search_space.planner_scaling_policy": [
+            LOOP
+            | {
+                "enable_throughput_scaling": True,
+                "enable_load_scaling": False,
+                "throughput_adjustment_interval_seconds": 20,
+                "load_adjustment_interval_seconds": 10,
+            }
+        ],
+        "search_space.load_predictor_candidates": ["constant_last"],
+        "workload": {"trace_path": LONG_TRACE},
     },
 )
 # Prompts of four groups, one at a time, on a GPU that remembers two of them.
