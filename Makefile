@@ -1,19 +1,21 @@
 # Needs Python 3.11-3.13, pip and make; everything else is installed into .venv.
 #   make demo     run the main job on a shipped example
 #   make test     run every check
+#   make extra    install the optional libraries, and check what uses them
 #   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
 #   make parity   compare results with the peer: PEER=path/to/python
 #   make clean    remove .venv and caches
 # PYTHON=python3.12 chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format bench parity clean
+.PHONY: help demo test extra format bench parity clean
 
 RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
 	"$$name" -c "$(RIGHT_VERSION)" 2>/dev/null && echo "$$name" && break; done)
 
 VENV := .venv
+COMMA := ,
 BIN := $(VENV)/bin
 DEMO := examples/aisimulate/spica/configs/quickstart.yaml
 CODE := src tests tools
@@ -31,6 +33,9 @@ test: $(VENV)/dev.stamp
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -n 2
+
+extra: $(VENV)/extra.stamp
+	@$(BIN)/pytest -n 2 tests/forecast
 
 format: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet --fix $(CODE)
@@ -56,6 +61,10 @@ $(VENV)/runtime.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 	$(call install,.[dev])
 	@touch $(VENV)/runtime.stamp $@
+
+$(VENV)/extra.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(call install,.[dev$(COMMA)forecast])
+	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
 
 # Some distributions ship Python without ensurepip: then their own pip fills the environment.
 $(VENV)/pyvenv.cfg:

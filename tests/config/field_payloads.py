@@ -199,3 +199,83 @@ def _other_systems() -> TemporaryDirectory[str]:
 # Removed when the tests end.
 _OTHER_SYSTEMS = _other_systems()
 OTHER_SYSTEMS = _OTHER_SYSTEMS.name
+
+
+def _scaled(base: dict[str, Any], provider: str, **config: Any) -> dict[str, Any]:
+    return changed(base, {"spec.adapters": {"scaling": {"provider": provider, "config": config}}})
+
+
+def _flock(number: int) -> dict[str, Any]:
+    """A wave of requests, then few: the queue grows and empties."""
+    at_ms = 5.0 * number if number < 60 else 300.0 + 50.0 * (number - 60)
+    return _request(number, arrival_time_ms=at_ms, input_token_ids=None, output_tokens=20)
+
+
+SCRIPTED = _scaled(
+    CROWD,
+    "scripted",
+    first_tick_ms=20.0,
+    step_ms=20.0,
+    decisions=[{"target_decode": 3}, {"target_decode": 2}],
+)
+SCRIPTED_PAIR = _scaled(PAIR, "scripted", first_tick_ms=20.0, step_ms=20.0, decisions=[{"target_decode": 2}])
+FLOCK = changed(CROWD, {"spec.requests": [_flock(number) for number in range(100)]})
+EASY = _scaled(FLOCK, "planner", load_adjustment_interval_seconds=0.02)
+SIZED = _scaled(
+    FLOCK,
+    "planner",
+    optimization_target="sla",
+    ttft_ms=60.0,
+    itl_ms=30.0,
+    load_predictor="constant",
+    load_adjustment_interval_seconds=0.02,
+    throughput_adjustment_interval_seconds=0.08,
+)
+LEARNED = _scaled(
+    FLOCK,
+    "planner",
+    optimization_target="sla",
+    ttft_ms=60.0,
+    itl_ms=30.0,
+    enable_throughput_scaling=False,
+    enable_load_scaling=True,
+    load_adjustment_interval_seconds=0.02,
+)
+FORECAST = changed(
+    SIZED,
+    {
+        "spec.adapters.scaling.config.load_predictor": "kalman",
+        "spec.adapters.scaling.config.throughput_adjustment_interval_seconds": 0.04,
+    },
+)
+STEERED = _scaled(
+    FLOCK,
+    "planner",
+    optimization_target="load",
+    load_adjustment_interval_seconds=0.02,
+    decode_scale_up_kv_rate=80.0,
+    decode_scale_down_kv_rate=20.0,
+)
+FLOCK_PAIR = changed(PAIR, {"spec.requests": [_flock(number) for number in range(100)]})
+PAIR_PLANNED = _scaled(FLOCK_PAIR, "planner", load_adjustment_interval_seconds=0.02, max_gpu_budget=16)
+STEERED_PAIR = _scaled(
+    FLOCK_PAIR,
+    "planner",
+    optimization_target="load",
+    max_gpu_budget=16,
+    load_adjustment_interval_seconds=0.02,
+    decode_scale_up_kv_rate=80.0,
+    decode_scale_down_kv_rate=20.0,
+    prefill_scale_up_queue_tokens=24.0,
+    prefill_scale_down_queue_tokens=0.0,
+)
+# One of two prefill workers may be taken away once a queue of one prompt is short enough.
+STEERED_TWO = changed(
+    STEERED_PAIR,
+    {
+        "spec.topology.prefill.initial_workers": 2,
+        "spec.engine.prefill.rank.max_num_batched_tokens": 24,
+        "spec.requests": [_request(n, arrival_time_ms=6.0 * n, input_token_ids=None) for n in range(60)],
+        "spec.adapters.scaling.config.prefill_scale_up_queue_tokens": 200.0,
+    },
+)

@@ -150,8 +150,8 @@ TABLE.add(
         Why.TIED, "worker_type: 'prefill' contradicts the topology (aggregated)", worker_type="prefill"
     ),
     preemption_mode=rank(SQUEEZE, "mean_e2e_latency_ms", preemption_mode="fifo"),
-    emit_kv_events=no_rank(Why.ROUTER, "emit_kv_events: true is not supported yet", emit_kv_events=True),
-    emit_kv_token_ids=no_rank(Why.ROUTER, "emit_kv_token_ids: needs emit_kv_events", emit_kv_token_ids=True),
+    emit_kv_events=no_rank(Why.EVENTS, "emit_kv_events: true is not supported yet", emit_kv_events=True),
+    emit_kv_token_ids=no_rank(Why.EVENTS, "emit_kv_token_ids: needs emit_kv_events", emit_kv_token_ids=True),
     kv_transfer_bytes_per_token=(
         source(PAIR, "mean_ttft_ms", kv_transfer_bytes_per_token=500_000),
         idle_rank(

@@ -18,6 +18,7 @@ from .field_payloads import (
     CAPPED,
     CONSTANT,
     CROWD,
+    EASY,
     INTERVAL,
     PAIR,
     PLAYS,
@@ -25,6 +26,7 @@ from .field_payloads import (
     RANK,
     RANKS,
     RELATIVE,
+    SCRIPTED,
     SESSIONS,
     SHARED,
     SUBAGENT,
@@ -34,9 +36,12 @@ from .field_payloads import (
     UNLINKED,
 )
 from .field_rows import pair, request, traffic
+from .field_table_router import ROUTED
 from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
 TABLE = FieldTable()
+# Three workers by turns, where a prefix may be elsewhere.
+TURNS = changed(ROUTED, {"spec.adapters": {"placement": {"provider": "round_robin"}}})
 
 # The spec -----------------------------------------------------------------------------------------------
 
@@ -47,12 +52,7 @@ TABLE.add(
         CROWD, {"spec.topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}}, "duration_ms"
     ),
     engine=Acts(CROWD, {"spec.engine": {"rank": RANK | {"max_num_seqs": 2}}}, "duration_ms"),
-    adapters=Refused(
-        CROWD,
-        {"spec.adapters": {"placement": {"provider": "kv_router"}}},
-        "spec.adapters.placement.provider: placement 'kv_router' is not supported yet",
-        Why.ROUTER,
-    ),
+    adapters=Acts(TURNS, {"spec.adapters": {"placement": {"provider": "kv_router"}}}, "mean_ttft_ms"),
     max_sim_time_ms=(
         Acts(CROWD, {"spec.max_sim_time_ms": 130.0}, "unfinished_requests"),
         Acts(SYNTHETIC, {"spec.max_sim_time_ms": 30}, "unfinished_requests"),
@@ -82,11 +82,14 @@ TABLE.add(
 TABLE.add(
     WorkerPool,
     initial_workers=Acts(CROWD, {"spec.topology.workers.initial_workers": 2}, "duration_ms"),
-    startup_delay_ms=Inert(
-        CROWD,
-        {"spec.topology.workers.startup_delay_ms": 5.0},
-        "spec.topology.workers.startup_delay_ms: no effect without scaling",
-        Why.PLANNER,
+    startup_delay_ms=(
+        Acts(EASY, {"spec.topology.workers.startup_delay_ms": 25.0}, "gpu_hours"),
+        Inert(
+            CROWD,
+            {"spec.topology.workers.startup_delay_ms": 5.0},
+            "spec.topology.workers.startup_delay_ms: no effect without scaling",
+            Why.TIED,
+        ),
     ),
 )
 TABLE.add(
@@ -98,32 +101,38 @@ TABLE.add(
 )
 TABLE.add(
     Adapters,
-    placement=Refused(
-        CROWD,
-        {"spec.adapters.placement": {"provider": "round_robin", "config": {"weight": 1}}},
-        'spec.adapters.placement.config: {"weight": 1} has no effect: round_robin has no settings',
-        Why.ROUTER,
+    placement=(
+        Acts(TURNS, {"spec.adapters.placement": {"provider": "kv_router"}}, "mean_ttft_ms"),
+        Refused(
+            CROWD,
+            {"spec.adapters.placement": {"provider": "round_robin", "config": {"weight": 1}}},
+            'spec.adapters.placement.config: {"weight": 1} has no effect: round_robin has no settings',
+            Why.TIED,
+        ),
     ),
-    scaling=Refused(
-        CROWD,
-        {"spec.adapters.scaling": {"provider": "planner"}},
-        "spec.adapters.scaling.provider: scaling 'planner' is not supported yet (supported: none)",
-        Why.PLANNER,
-    ),
+    scaling=Acts(CROWD, {"spec.adapters.scaling": SCRIPTED["spec"]["adapters"]["scaling"]}, "gpu_hours"),
 )
 TABLE.add(
     Provider,
-    provider=Refused(
-        CROWD,
-        {"spec.adapters.placement.provider": "kv_router"},
-        "placement 'kv_router' is not supported yet (supported: round_robin)",
-        Why.ROUTER,
+    provider=(
+        Acts(TURNS, {"spec.adapters.placement.provider": "kv_router"}, "mean_ttft_ms"),
+        Refused(
+            CROWD,
+            {"spec.adapters.placement.provider": "kv_ruter"},
+            "spec.adapters.placement.provider: engine composition requires round_robin or kv_router "
+            "placement, got \"kv_ruter\"; did you mean 'kv_router'?",
+            Why.TIED,
+        ),
     ),
-    config=Refused(
-        CROWD,
-        {"spec.adapters.scaling": {"provider": "none", "config": {"interval_s": 5}}},
-        'spec.adapters.scaling.config: {"interval_s": 5} has no effect without scaling',
-        Why.PLANNER,
+    config=(
+        Acts(SCRIPTED, {"spec.adapters.scaling.config.first_tick_ms": 30.0}, "gpu_hours"),
+        Acts(ROUTED, {"spec.adapters.placement.config": {"overlap_score_credit": 0.0}}, "mean_ttft_ms"),
+        Refused(
+            CROWD,
+            {"spec.adapters.scaling": {"provider": "none", "config": {"interval_s": 5}}},
+            'spec.adapters.scaling.config: {"interval_s": 5} has no effect without scaling',
+            Why.TIED,
+        ),
     ),
 )
 TABLE.add(

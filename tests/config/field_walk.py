@@ -13,7 +13,13 @@ from pydantic import BaseModel
 from aisimulate.replay.execute import execute
 
 # Real time and remarks tell nothing about what was simulated.
-_NO_RESULT = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s", "notes")
+_NO_RESULT = (
+    "wall_time_ms",
+    "processed_tokens_per_s",
+    "processed_output_tokens_per_s",
+    "notes",
+    "provenance",
+)
 
 Payload = dict[str, Any]
 Changes = Mapping[str, Any]
@@ -24,17 +30,17 @@ class Why(Enum):
 
     # What later versions bring.
     SGLANG = "SGLang"
-    ROUTER = "kv_router"
-    PLANNER = "planner"
+    EVENTS = "cache events for others than the router of the replay"
     TIERS = "host tiers and state caches"
     # What stays.
     ONE_VALUE = "there is one legal value"
     TIED = "the value must agree with, or is replaced by, another field that acts"
     DATA = "the measured data do not tell two values apart"
+    OTHER_TARGET = "another optimization target uses it"
     PERMIT = "the value only permits what another field asks for"
 
 
-STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA, Why.PERMIT)
+STAYS = (Why.ONE_VALUE, Why.TIED, Why.DATA, Why.PERMIT, Why.OTHER_TARGET)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ EVERYTHING = replace(
     prefill_intervals=True,
     decode_intervals=True,
     kv_events=True,
+    routed_speculation=True,
 )
 G2 = {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}
 STATE = {
@@ -29,15 +30,11 @@ STATE = {
     "block_size": 2,
     "kv_cache_bytes_per_token": 1,
 }
+KV_ROUTER = {"placement": {"provider": "kv_router", "config": {"temperature": 0}}}
 LATER = [
     (
-        spec(adapters={"placement": {"provider": "kv_router", "config": {"temperature": 0}}}),
-        "spec.adapters.placement.provider: placement 'kv_router' is not supported yet "
-        "(supported: round_robin)",
-    ),
-    (
-        spec(adapters={"scaling": {"provider": "planner"}}),
-        "spec.adapters.scaling.provider: scaling 'planner' is not supported yet (supported: none)",
+        spec(adapters=KV_ROUTER, engine={"rank": {"aic_nextn": 2}}),
+        "spec.engine.rank.aic_nextn: 2 is not supported yet with kv_router (supported: null)",
     ),
     (
         rank(emit_kv_events=True),
@@ -48,7 +45,8 @@ LATER = [
 UNKNOWN = [
     (
         spec(adapters={"placement": {"provider": "random"}}),
-        'spec.adapters.placement.provider: engine composition requires round_robin placement, got "random"',
+        "spec.adapters.placement.provider: engine composition requires round_robin or kv_router "
+        'placement, got "random"',
     ),
     (
         spec(adapters={"scaling": {"provider": "hpa"}}),

@@ -12,6 +12,8 @@ from pydantic_core import to_jsonable_python
 
 from aisimulate.config.aic import AicConfig
 from aisimulate.config.engine import EngineConfig
+from aisimulate.config.kv_router import KvRouterConfig
+from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, ScriptStep
 from aisimulate.config.rank import (
     DiskOffload,
     HostOffload,
@@ -62,6 +64,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "A pool of workers": WorkerPool,
     "spec.adapters": Adapters,
     "An adapter": Provider,
+    "kv_router": KvRouterConfig,
+    "planner": PlannerConfig,
+    "planner.scheduling": Scheduling,
+    "scripted": ScriptConfig,
+    "scripted.decisions": ScriptStep,
     "spec.sla": SlaConfig,
     "spec.requests": ReplayRequest,
     "spec.engine": EngineConfig,
@@ -101,7 +108,7 @@ def documented(heading):
 def test_every_model_has_a_table_and_every_table_a_model():
     assert set(ROWS) == set(SECTIONS)
     # A role is the engine without its two roles.
-    models = models_below(SmartSearchConfig, ReplaySpec, RuntimeTraffic, AicConfig)
+    models = models_below(SmartSearchConfig, ReplaySpec, RuntimeTraffic, AicConfig, KvRouterConfig)
     assert {model.__name__ for model in models} - {model.__name__ for model in SECTIONS.values()} == {
         "RoleConfig"
     }

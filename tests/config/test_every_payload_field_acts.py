@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 
 from aisimulate.config.aic import AicConfig
+from aisimulate.config.kv_router import KvRouterConfig
+from aisimulate.config.planner import PlannerConfig, ScriptConfig
 from aisimulate.config.spec import ReplaySpec
 from aisimulate.config.traffic import RuntimeTraffic
 from aisimulate.core.errors import AISimulateError
@@ -16,10 +18,12 @@ from model_walk import models_below
 
 from .field_payloads import AIC, CROWD, SYNTHETIC, TRACE
 from .field_table_engine import TABLE as ENGINE_TABLE
+from .field_table_planner import TABLE as PLANNER_TABLE
+from .field_table_router import TABLE as ROUTER_TABLE
 from .field_table_spec import TABLE as SPEC_TABLE
 from .field_walk import STAYS, Acts, FieldTable, Inert, Refused, changed, result
 
-TABLE = FieldTable({**SPEC_TABLE.rows, **ENGINE_TABLE.rows})
+TABLE = FieldTable({**SPEC_TABLE.rows, **ENGINE_TABLE.rows, **ROUTER_TABLE.rows, **PLANNER_TABLE.rows})
 ACTS, REFUSED, INERT = (list(TABLE.cases(kind)) for kind in (Acts, Refused, Inert))
 
 # The fields that do nothing for another reason than that their subject comes later.
@@ -34,6 +38,15 @@ WITHOUT_CHOICE = {
     "AicConfig.kv_block_size",
     "AicConfig.allow_model_download",
     "RuntimeTraffic.max_sim_time_ms",
+    "KvRouterConfig.disk_cache_hit_weight",
+    "PlannerConfig.mode",
+    "PlannerConfig.prefill_engine_num_gpu",
+    "PlannerConfig.decode_engine_num_gpu",
+    "PlannerConfig.speculative_nextn",
+    "PlannerConfig.prophet_window_size",
+    "PlannerConfig.fpm_sample_bucket_size",
+    "PlannerConfig.report_interval_hours",
+    "PlannerConfig.live_dashboard_port",
 }
 
 
@@ -67,7 +80,7 @@ def test_a_field_without_effect_is_reported(effect):
 
 def test_every_field_of_every_model_is_walked():
     walked = {f"{model.__name__}.{name}" for model, fields in TABLE.rows.items() for name in fields}
-    models = models_below(ReplaySpec, RuntimeTraffic, AicConfig)
+    models = models_below(ReplaySpec, RuntimeTraffic, AicConfig, KvRouterConfig, PlannerConfig, ScriptConfig)
     assert walked == {f"{model.__name__}.{name}" for model in models for name in model.model_fields}
 
 

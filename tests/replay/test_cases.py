@@ -77,8 +77,8 @@ DISAGGREGATED = [
     "c86-disagg-transfer-full",
     "c87-disagg-trtllm",
 ]
-# A scaling policy attached in process drove these; the payload can only name a provider.
-LATER_SCALING = ["c60-scale-up", "c62-scale-down", "c63-cancel-starting", "c65-target-zero"]
+# Scripts drove these; test_scaling.py compares them.
+SCALED = ["c60-scale-up", "c62-scale-down", "c63-cancel-starting", "c65-target-zero"]
 NO_PAYLOAD = [
     "c24-agentic-lanes1",
     "c51-router-kv_router",
@@ -121,7 +121,7 @@ def reported(record: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_case_is_in_one_list() -> None:
     lists = EQUAL + DISAGGREGATED + DIFFERENT + [*BAD_INPUT] + GRAPHS
-    lists += LATER_SCALING + NO_PAYLOAD
+    lists += SCALED + NO_PAYLOAD
     assert sorted(lists) == sorted(CASES)
     assert [name for name, case in CASES.items() if "payload" not in case] == NO_PAYLOAD
 
@@ -206,19 +206,13 @@ def test_bad_input_is_refused(name: str, tmp_path: Path) -> None:
         run(payload_of(name, tmp_path))
 
 
-@pytest.mark.parametrize("name", LATER_SCALING)
-def test_scaling_is_refused(name: str, tmp_path: Path) -> None:
-    payload = payload_of(name, tmp_path)
-    payload["spec"]["adapters"]["scaling"] = {"provider": "planner", "config": {}}
-    with pytest.raises(RuntimeError, match=r"scaling.*not supported yet"):
-        run(payload)
-
-
-def test_the_kv_router_is_refused(tmp_path: Path) -> None:
+def test_a_prefix_finds_its_worker_again(tmp_path: Path) -> None:
+    """c51 with the router: every request finds 3 of its 4 blocks (the reference's first choice is random)."""
     payload = payload_of("c51-router-round_robin", tmp_path)
     payload["spec"]["adapters"]["placement"] = {"provider": "kv_router", "config": {}}
-    with pytest.raises(RuntimeError, match=r"kv_router.*not supported yet"):
-        run(payload)
+    routes = [record["routing_history"][0] for record in run(payload)["per_request"]]
+    assert [route["reported_overlap_tokens"] for route in routes] == [0, 12, 12, 12]
+    assert [route["overlap_regret_blocks"] for route in routes] == [0, 0, 0, 0]
 
 
 def _dynamo(request_id: str, received_ms: int, hashes: list[int]) -> dict[str, Any]:

@@ -8,9 +8,12 @@ from spica_walk import (
     DRAWN,
     EXPERTS,
     FEW,
+    FORECAST,
     FRONT,
     GOODPUT,
     HOSTED,
+    IN_TURN,
+    LOOP,
     ONE_BY_ONE,
     PAIR,
     PAIR_CROWD,
@@ -18,6 +21,9 @@ from spica_walk import (
     PINNED,
     POOL,
     RATE,
+    ROUTED,
+    ROUTED_HOSTED,
+    SCALED,
     SCREENED,
     SEEDED,
     SESSIONS,
@@ -32,6 +38,7 @@ from spica_walk import (
     Refused,
     Table,
     Why,
+    changed,
 )
 
 
@@ -103,9 +110,9 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "hardware_sku": (space(PINNED, hardware_sku="h100_sxm"),),
     "gpu_budget": (space(POOL, gpu_budget=1),),
     "min_gpu_budget": (space(POOL, min_gpu_budget=2),),
-    "min_endpoint": (idle(Why.PLANNER, NO_POLICY, min_endpoint=2),),
+    "min_endpoint": (space(SCALED, min_endpoint=2), idle(Why.POLICY, NO_POLICY, min_endpoint=2)),
     "context_length": (space(TRACE, context_length=1450),),
-    "startup_time": (idle(Why.PLANNER, NO_POLICY, startup_time=60.0),),
+    "startup_time": (space(SCALED, startup_time=2.0), idle(Why.POLICY, NO_POLICY, startup_time=60.0)),
     "aic_nextn": (space(PINNED, aic_nextn=1),),
     "include_single_gpu_moe": (
         space(EXPERTS, include_single_gpu_moe=True),
@@ -176,13 +183,13 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         )
         for name in ("shared_bandwidth_g2_to_g3_gbps", "shared_bandwidth_g3_to_g2_gbps")
     },
-    "active_decode_blocks_threshold": (idle(Why.ROUTER, NO_ROUTER, active_decode_blocks_threshold=0.5),),
-    "active_prefill_tokens_threshold": (idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold=9),),
+    "active_decode_blocks_threshold": (idle(Why.ADMISSION, NO_ROUTER, active_decode_blocks_threshold=0.5),),
+    "active_prefill_tokens_threshold": (idle(Why.ADMISSION, NO_ROUTER, active_prefill_tokens_threshold=9),),
     "active_prefill_tokens_threshold_frac": (
-        idle(Why.ROUTER, NO_ROUTER, active_prefill_tokens_threshold_frac=0.5),
+        idle(Why.ADMISSION, NO_ROUTER, active_prefill_tokens_threshold_frac=0.5),
     ),
     "no_admission_control": (
-        idle(Why.ROUTER, NO_ROUTER, no_admission_control=True),
+        idle(Why.ADMISSION, NO_ROUTER, no_admission_control=True),
         Refused(
             PINNED,
             {
@@ -190,7 +197,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
                 "search_space.router_mode": ["kv_router", "round_robin"],
             },
             "router admission control is not supported by the Dynamo replay API",
-            Why.ROUTER,
+            Why.ADMISSION,
         ),
     ),
     "deployment_mode": (
@@ -211,22 +218,68 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "agg_max_num_batched_tokens": (space(PINNED, agg_max_num_batched_tokens=[16384]),),
     "agg_max_num_seqs": (space(CROWD, agg_max_num_seqs=[512]),),
     "router_mode": (
-        unsupported(Why.ROUTER, "router_mode", "kv_router"),
-        dropped(Why.ROUTER, "router_mode", "kv_router", "round_robin"),
+        space(
+            IN_TURN,
+            router_mode=["kv_router"],
+            overlap_score_credit=[1.0],
+            prefill_load_scale=[1.0],
+            router_temperature=[0.0],
+        ),
+        Inert(
+            changed(IN_TURN, {"search_space.aic_nextn": 1}),
+            {"search_space.router_mode": ["kv_router", "round_robin"]},
+            "router_mode: dropped kv_router (cannot be simulated yet), searching round_robin",
+            Why.DRAFTS,
+        ),
     ),
-    "overlap_score_credit": (idle(Why.ROUTER, NO_ROUTER, overlap_score_credit=[0.5]),),
-    "prefill_load_scale": (idle(Why.ROUTER, NO_ROUTER, prefill_load_scale=[2.0]),),
-    "host_cache_hit_weight": (idle(Why.ROUTER, NO_ROUTER, host_cache_hit_weight=[0.5]),),
-    "disk_cache_hit_weight": (idle(Why.ROUTER, NO_ROUTER, disk_cache_hit_weight=[0.5]),),
-    "router_temperature": (idle(Why.ROUTER, NO_ROUTER, router_temperature=[0.5]),),
+    "overlap_score_credit": (
+        space(ROUTED, overlap_score_credit=[0.5]),
+        idle(Why.CHOICE, NO_ROUTER, overlap_score_credit=[0.5]),
+    ),
+    "prefill_load_scale": (
+        space(ROUTED, prefill_load_scale=[4.0]),
+        idle(Why.CHOICE, NO_ROUTER, prefill_load_scale=[2.0]),
+    ),
+    "host_cache_hit_weight": (
+        space(ROUTED_HOSTED, host_cache_hit_weight=[1.0]),
+        idle(Why.CHOICE, NO_ROUTER, host_cache_hit_weight=[0.5]),
+        Inert(
+            ROUTED,
+            {"search_space.host_cache_hit_weight": [0.5]},
+            f"host_cache_hit_weight: no effect {NO_TIER}",
+            Why.CHOICE,
+        ),
+    ),
+    "disk_cache_hit_weight": (
+        idle(Why.TIERS, NO_ROUTER, disk_cache_hit_weight=[0.5]),
+        Inert(
+            ROUTED_HOSTED,
+            {"search_space.disk_cache_hit_weight": [0.0, 0.25, 0.5]},
+            "disk_cache_hit_weight: no effect without a disk tier; one choice is searched",
+            Why.TIERS,
+        ),
+    ),
+    "router_temperature": (
+        space(ROUTED, router_temperature=[1.0]),
+        idle(Why.CHOICE, NO_ROUTER, router_temperature=[0.5]),
+    ),
     "planner_scaling_policy": (
-        unsupported(Why.PLANNER, "planner_scaling_policy", "load_180_5"),
-        dropped(Why.PLANNER, "planner_scaling_policy", "load_180_5", "disabled"),
+        space(SCALED, planner_scaling_policy=["disabled"]),
+        space(SCALED, planner_scaling_policy=[LOOP | {"planner_mode": "direct"}]),
+        space(SCALED, planner_scaling_policy=["load_180_5"]),
+        space(SCALED, planner_scaling_policy=["direct_load_180_5"]),
     ),
-    "planner_fpm_sampling": (idle(Why.PLANNER, NO_POLICY, planner_fpm_sampling=["small"]),),
-    "planner_load_sensitivity": (idle(Why.PLANNER, NO_POLICY, planner_load_sensitivity=["aggressive"]),),
+    "planner_fpm_sampling": (
+        space(SCALED, planner_fpm_sampling=["small"]),
+        idle(Why.POLICY, NO_POLICY, planner_fpm_sampling=["small"]),
+    ),
+    "planner_load_sensitivity": (
+        space(SCALED, planner_load_sensitivity=["aggressive"]),
+        idle(Why.POLICY, NO_POLICY, planner_load_sensitivity=["aggressive"]),
+    ),
     "load_predictor_candidates": (
-        idle(Why.PLANNER, "without throughput scaling", load_predictor_candidates=["arima_raw"]),
+        Acts(FORECAST, {"search_space.load_predictor_candidates": ["kalman_default_raw"]}, ("payloads",)),
+        idle(Why.POLICY, "without throughput scaling", load_predictor_candidates=["arima_raw"]),
     ),
     "parallel_configs": (
         space(PINNED, parallel_configs=[{"tp": 2}]),

@@ -23,9 +23,11 @@ class Why(Enum):
     """What later versions bring, and refuse or report until then."""
 
     MODE = "the other deployment mode uses it (not left to a later version)"
+    CHOICE = "another choice makes it act (not left to a later version)"
     ONE_VALUE = "there is one legal value (not left to a later version)"
-    ROUTER = "kv_router"
-    PLANNER = "planner"
+    POLICY = "a policy that scales or forecasts uses it (not left to a later version)"
+    ADMISSION = "admission control of the router"
+    DRAFTS = "draft tokens behind a kv_router"
     TIERS = "host tiers"
     PERMIT = "it permits what the model does not have (not left to a later version)"
 
@@ -144,6 +146,9 @@ def cases(table: Table, kind: type[Effect]) -> Iterator[tuple[str, Effect]]:
 
 TRACE_PATH = str(Path(__file__).parents[1] / "data" / "traces" / "two_turns.jsonl")
 PLAIN_TRACE = str(Path(__file__).parents[1] / "data" / "traces" / "aliases.jsonl")
+LONG_TRACE = str(
+    Path(__file__).parents[2] / "examples/aisimulate/spica/traces/mooncake_conversation_1000.jsonl"
+)
 SWEEP = {"max_rounds": 1, "parallel_evals": 1, "max_eval_seconds": None}
 # One deployment on one GPU; the load fills a share of its KV cache, so that capacity acts.
 PINNED: Config = {
@@ -215,6 +220,38 @@ ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
+# One worker that cannot serve all in time, and a planner that looks every second.
+LOOP = {
+    "enable_throughput_scaling": False,
+    "enable_load_scaling": True,
+    "throughput_adjustment_interval_seconds": 4,
+    "load_adjustment_interval_seconds": 1,
+}
+SCALED = changed(
+    PINNED,
+    {
+        "search_space.gpu_budget": 4,
+        "search_space.planner_scaling_policy": [LOOP],
+        "workload": {"isl": 2000, "osl": 8, "request_rate": 30, "num_request_ratio": 8},
+        "goal": {"target": "goodput", "sla": {"ttft_ms": 60.0, "itl_ms": 60.0}},
+    },
+)
+FORECAST = changed(
+    SCALED,
+    {
+        "search_space.planner_scaling_policy": [
+            LOOP
+            | {
+                "enable_throughput_scaling": True,
+                "enable_load_scaling": False,
+                "throughput_adjustment_interval_seconds": 20,
+                "load_adjustment_interval_seconds": 10,
+            }
+        ],
+        "search_space.load_predictor_candidates": ["constant_last"],
+        "workload": {"trace_path": LONG_TRACE},
+    },
+)
 # Prompts of four groups, one at a time, on a GPU that remembers two of them.
 HOSTED = changed(
     PINNED,
@@ -249,5 +286,39 @@ SHARED_DISK = changed(DISKED, {"search_space.g3_scope": "cluster_shared"})
 SESSIONS = changed(FEW, {"workload.turns_per_session": 2})
 SHARED = changed(FEW, {"workload.shared_prefix_ratio": 0.5, "workload.num_prefix_groups": 2})
 TRACE = changed(PINNED, {"workload": {"trace_path": TRACE_PATH}})
+# Prompts of three groups on two workers, placed by cache content and load.
+_ROUTER = {
+    "search_space.router_mode": ["kv_router"],
+    "search_space.overlap_score_credit": [1.0],
+    "search_space.prefill_load_scale": [1.0],
+    "search_space.router_temperature": [0.0],
+    "search_space.parallel_configs": [{"tp": 1, "replicas": 2}],
+}
+ROUTED = changed(
+    PINNED,
+    {
+        **_ROUTER,
+        "workload": {
+            "isl": 2000,
+            "osl": 8,
+            "concurrency": 6,
+            "num_request_ratio": 5,
+            "shared_prefix_ratio": 0.5,
+            "num_prefix_groups": 3,
+        },
+    },
+)
+# The same on workers whose host memory holds what their GPU forgets.
+ROUTED_HOSTED = changed(
+    HOSTED,
+    {
+        **_ROUTER,
+        "search_space.host_cache_hit_weight": [0.5],
+        "search_space.disk_cache_hit_weight": [0.0],
+        "workload.concurrency": 3,
+    },
+)
+# The same in turn.
+IN_TURN = changed(ROUTED, {"search_space.router_mode": ["round_robin"], **dict.fromkeys(list(_ROUTER)[1:4])})
 GOODPUT = changed(TRACE, {"goal": {"target": "goodput", "sla": {"ttft_ms": 1e6, "itl_ms": 1e6}}})
 FRONT = changed(POOL, {"goal": {"target": "pareto"}})

@@ -1,17 +1,19 @@
 """Windows, losses, forecasters and the choice among them (spec 05 section 3.2, 03 part C)."""
 
+import importlib
 import json
 import math
-from pathlib import Path
 
 import pytest
 from spica_configs import TOKEN_SLA, make_config
 
-from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.errors import InputError, ReplayError
+from aisimulate.forecast import OWN_PRESETS
 from aisimulate.spica import load_predictor_sweep
 from aisimulate.spica.load_predictor_sweep import (
     LOAD_PREDICTOR_PRESETS,
     PresetScore,
+    ReplayCost,
     Window,
     build_windows,
     evaluate_preset,
@@ -20,37 +22,9 @@ from aisimulate.spica.load_predictor_sweep import (
     sweep_load_predictor,
     window_loss,
 )
-from aisimulate.spica.load_windows import carry_shapes
-from aisimulate.spica.predictors import LocalLinearTrend, make_forecaster
+from aisimulate.spica.load_windows import carry_shapes, read_arrivals
 
-DATA = Path(__file__).parents[1] / "data" / "search" / "predictor_cases.json"
-SERIES = json.loads(DATA.read_text())["series"]
-PAIRS = [(series, preset) for series in SERIES for preset in SERIES[series]["predictions"]]
 GOODPUT = {"target": "goodput", "sla": TOKEN_SLA}
-
-
-def windows_of(series):
-    return [Window(*row) for row in SERIES[series]["windows"]]
-
-
-@pytest.mark.parametrize(("series", "preset"), PAIRS)
-def test_stored_forecasts(series, preset):
-    fields = predictor_fields(preset)
-    forecasters = [make_forecaster(fields) for _ in range(3)]
-    for window, expected in zip(
-        SERIES[series]["windows"], SERIES[series]["predictions"][preset], strict=True
-    ):
-        assert [forecaster.predict() for forecaster in forecasters] == pytest.approx(expected, rel=1e-6)
-        for forecaster, value in zip(forecasters, window, strict=True):
-            forecaster.add(value)
-
-
-@pytest.mark.parametrize(("series", "preset"), PAIRS)
-def test_stored_losses(series, preset):
-    expected = SERIES[series]["losses"][preset]
-    score = score_preset(preset, windows_of(series), warmup=SERIES[series]["warmup"])
-    assert score.loss == pytest.approx(expected["mean_loss"], rel=1e-9)
-    assert score.n_scored == expected["n_scored"]
 
 
 def test_window_loss():
@@ -144,12 +118,6 @@ def test_predictor_fields(preset, fields):
     assert list(predictor_fields(preset).items()) == list(fields.items())
 
 
-@pytest.mark.parametrize("entry", ["arima", {"load_predictor": "lstm"}, {}])
-def test_unknown_predictors(entry):
-    with pytest.raises(ValueError, match=r"unknown load predictor|load_predictor must be one of"):
-        predictor_fields(entry)
-
-
 def test_there_are_eleven_presets():
     assert len(LOAD_PREDICTOR_PRESETS) == 11
 
@@ -172,36 +140,6 @@ def test_a_raising_forecaster_scores_infinity():
     assert score_preset(entry, [*exploding, exploding[-1]]) == PresetScore(math.inf, 0)
 
 
-@pytest.mark.parametrize("family", ["arima", "prophet"])
-def test_families_of_the_extra_are_named(family):
-    with pytest.raises(UnsupportedError, match=f"'{family}' needs the optional extra 'forecast'"):
-        make_forecaster({"load_predictor": family})
-
-
-def test_forecasts_start_at_zero_and_repeat_until_there_are_enough_points():
-    forecaster = make_forecaster(predictor_fields("kalman_default_raw"))
-    assert forecaster.predict() == 0.0
-    for value in (0.0, 10.0, 20.0, 30.0, 40.0):
-        forecaster.add(value)
-    assert forecaster.predict() == 40.0, "the leading zero is no point, so these are four of five"
-    forecaster.add(50.0)
-    assert forecaster.predict() > 50.0
-
-
-def test_forecasts_are_never_negative_and_nan_is_zero():
-    forecaster = make_forecaster({"load_predictor": "kalman", "kalman_min_points": 1})
-    for value in (100.0, 50.0, math.nan, 0.0):
-        forecaster.add(value)
-    assert forecaster.predict() == 0.0
-
-
-def test_a_trend_is_followed():
-    model = LocalLinearTrend(1.0, 0.1, 10.0)
-    for value in range(60):
-        model.add(float(value))
-    assert model.predict() == pytest.approx(60, abs=0.05)
-
-
 def test_no_throughput_scaling_skips_the_sweep():
     result = sweep_load_predictor(make_config(), show_progress=False)
     assert result.best_by_interval != {}, "the default policies scale by throughput"
@@ -217,10 +155,12 @@ def test_synthetic_traffic_is_constant():
     assert result.reason == "static_workload_constant"
 
 
-def swept(path, candidates, policies, **workload):
+def swept(
+    path, candidates, policies, *, show_progress=False, choose_by="forecast_error", replay=None, **workload
+):
     space = {"load_predictor_candidates": candidates, "planner_scaling_policy": policies}
     config = make_config(space, {"trace_path": str(path), **workload}, GOODPUT)
-    return sweep_load_predictor(config, show_progress=False)
+    return sweep_load_predictor(config, show_progress=show_progress, choose_by=choose_by, replay=replay)
 
 
 def test_equal_windows_are_forecast_exactly(tmp_path):
@@ -247,12 +187,74 @@ def test_warm_up_is_the_longest_of_all_candidates(tmp_path):
     assert result.n_scored[180] == {"constant_last": 3, "custom_1": 3}
 
 
-def test_missing_libraries_are_skipped_with_a_note(tmp_path):
+def test_missing_libraries_are_skipped_with_a_note(tmp_path, monkeypatch, capsys):
+    def missing(module):
+        raise ModuleNotFoundError(f"No module named {module!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
     path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
-    result = swept(path, ["arima_raw", "constant_last"], ["throughput_180_5"])
+    result = swept(path, ["arima_raw", "constant_last"], ["throughput_180_5"], show_progress=True)
     assert result.best_by_interval == {180: "constant_last"}
+    assert result.losses[180].keys() == {"constant_last"}
     assert result.n_scored[180] == {"constant_last": 7}, "arima's warm-up counts although it is skipped"
     assert len(result.notes) == 1 and result.notes[0].startswith("load predictor candidate arima_raw skipped")
+    assert capsys.readouterr().err == result.notes[0] + "\n"
+
+
+def test_our_own_presets_and_options_are_candidates(tmp_path):
+    rows = [(180_000 * index + ms, 100, 10) for index in range(30) for ms in range(10 + 20 * (index % 3))]
+    path = write_trace(tmp_path / "t.jsonl", rows)
+    custom = {"load_predictor": "pool"}
+    result = swept(path, ["constant_last", custom, *OWN_PRESETS], ["throughput_180_5"])
+    assert result.losses[180]["custom_1"] != result.losses[180]["pool_log1p"], "it is not in log space"
+    assert result.best_by_interval == {180: "ridge_ar8_log1p"}, "a period of three is learnt"
+
+
+def costing(costs):
+    """Replay nothing: look the costs up."""
+
+    def replay(interval_s, entry):
+        cost = costs[entry]
+        if isinstance(cost, Exception):
+            raise cost
+        return ReplayCost(*cost)
+
+    return replay
+
+
+@pytest.mark.parametrize(
+    ("costs", "best"),
+    [
+        ({"constant_last": (9.0, 3), "pool_log1p": (10.0, 2)}, "pool_log1p"),
+        ({"constant_last": (9.0, 2), "pool_log1p": (8.5, 2)}, "pool_log1p"),
+        ({"constant_last": (9.0, 2), "pool_log1p": (9.0, 2)}, "constant_last"),
+        ({"constant_last": ReplayError("too short"), "pool_log1p": (9.0, 70)}, "pool_log1p"),
+    ],
+)
+def test_the_choice_by_replay_takes_violations_then_gpu_hours(tmp_path, costs, best):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    result = swept(path, list(costs), ["throughput_180_5"], choose_by="replay", replay=costing(costs))
+    assert result.best_by_interval == {180: best}
+    assert result.costs[180]["pool_log1p"] == ReplayCost(*costs["pool_log1p"])
+    assert result.losses[180].keys() == costs.keys(), "losses are told, they just do not decide"
+    failed = [label for label, cost in costs.items() if isinstance(cost, Exception)]
+    assert [note.split()[3] for note in result.notes] == failed
+
+
+def test_the_choice_by_replay_needs_no_scored_window(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(0, 100, 10)])
+    costs = {"constant_last": (2.0, 0), "pool_log1p": (1.0, 0)}
+    result = swept(path, list(costs), ["throughput_180_5"], choose_by="replay", replay=costing(costs))
+    assert (result.best_by_interval, result.n_scored) == (
+        {180: "pool_log1p"},
+        {180: {"constant_last": 0, "pool_log1p": 0}},
+    )
+
+
+def test_a_choice_by_replay_needs_a_replay(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(0, 100, 10)])
+    with pytest.raises(ValueError, match="belong together"):
+        swept(path, ["constant_last"], ["throughput_180_5"], choose_by="replay")
 
 
 def test_windows_follow_the_replayed_arrivals(tmp_path):
@@ -261,10 +263,25 @@ def test_windows_follow_the_replayed_arrivals(tmp_path):
     assert result.n_scored[180] == {"constant_last": 11}
 
 
+def test_traces_of_other_formats_are_swept_too(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"2023-11-16 18:{3 * index:02}:10.0,{100 + index},10" for index in range(20)]
+    path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n")
+    arrivals = read_arrivals(path, "azure")
+    assert [(arrival.timestamp_ms, arrival.input_tokens) for arrival in arrivals[:2]] == [
+        (0, 100),
+        (180_000, 101),
+    ]
+    result = swept(path, ["constant_last", "pool_log1p"], ["throughput_180_5"], trace_format="azure")
+    assert result.n_scored[180] == {"constant_last": 19, "pool_log1p": 19}
+
+
 def test_the_trace_is_read_once(tmp_path, monkeypatch):
     path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
     reads = []
     original = load_predictor_sweep.read_arrivals
-    monkeypatch.setattr(load_predictor_sweep, "read_arrivals", lambda p: reads.append(p) or original(p))
+    monkeypatch.setattr(
+        load_predictor_sweep, "read_arrivals", lambda *args: reads.append(args) or original(*args)
+    )
     swept(path, ["constant_last"], ["throughput_180_5", "throughput_600_5"])
-    assert reads == [path]
+    assert reads == [(path, "mooncake")]

@@ -22,6 +22,7 @@ FULL = Capabilities(
     backends=frozenset({"vllm", "sglang", "trtllm"}),
     topologies=frozenset({"aggregated", "disaggregated"}),
     placements=frozenset({"round_robin", "kv_router"}),
+    routed_speculation=True,
     scalings=frozenset({"none", "planner"}),
     trace_formats=frozenset({"mooncake", "dynamo"}),
     tiers=frozenset({"native_host_offload"}),

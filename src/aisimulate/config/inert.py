@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from aisimulate.config.engine import RoleConfig
+from aisimulate.config.kv_router import unused_router_settings
 from aisimulate.config.rank import RankConfig
 from aisimulate.config.spec import Aggregated, Disaggregated, ReplaySpec, WorkerPool
 from aisimulate.config.timing import ExternalTiming
@@ -22,6 +23,7 @@ def unused_settings(spec: ReplaySpec, traffic: RuntimeTraffic | None) -> Iterato
     if traffic is not None and spec.requests:
         yield "spec.requests: replaced by traffic"
     yield from _unused_pools(spec)
+    yield from unused_router_settings(spec)
     for stage in spec.stages:
         yield from _unused_rank(spec, stage)
     if isinstance(spec.topology, Disaggregated):

@@ -10,6 +10,7 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.inert import unused_settings
 from aisimulate.config.json_text import read_json
 from aisimulate.config.messages import label, parse_model, show
+from aisimulate.config.scaling import scaling_config, scaling_notes
 from aisimulate.config.spec import ReplayRequest, ReplaySpec
 from aisimulate.config.traffic import RuntimeTraffic
 from aisimulate.core.errors import InputError, nearest
@@ -38,13 +39,13 @@ def parse_payload(payload: str | Mapping[str, Any]) -> Execution:
     raw_spec, raw_traffic = _halves(document)
     spec = parse_model(ReplaySpec, raw_spec, "spec")
     traffic = None if raw_traffic is None else parse_model(RuntimeTraffic, raw_traffic, "traffic")
-    timing_notes = _check_external_timing(spec)
+    other_notes = [*_check_external_timing(spec), *scaling_notes(scaling_config(spec))]
     if traffic is None:
         _check_requests(raw_spec)
     else:
         _check_limits(spec, traffic)
     engine = raw_spec.get("engine") or {}
-    notes = (*_unknown(document, raw_spec), *unused_settings(spec, traffic), *timing_notes)
+    notes = (*_unknown(document, raw_spec), *unused_settings(spec, traffic), *other_notes)
     return Execution(spec, traffic, engine, notes)
 
 

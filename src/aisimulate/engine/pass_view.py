@@ -23,7 +23,8 @@ class RankPass:
 
     `decode_batch` sequences decode, `decode_context` tokens long together when the pass begins. Beside them
     `prefills` are computed, and `replays`: what was generated before a preemption, behind the prompt.
-    `admitted`, `preempted` and `rejected` left or entered the queue at the start.
+    `admitted`, `preempted` and `rejected` left or entered the queue at the start. `cached`: those that were
+    admitted with nothing of their prompt to compute; they decode.
     """
 
     rank: int
@@ -34,6 +35,7 @@ class RankPass:
     admitted: list[Sequence] = field(default_factory=list)
     preempted: list[Sequence] = field(default_factory=list)
     rejected: list[Sequence] = field(default_factory=list)
+    cached: list[Sequence] = field(default_factory=list)
 
     @property
     def prefill_tokens(self) -> int:
@@ -48,7 +50,8 @@ class RankPass:
     @property
     def forwards(self) -> int:
         """Sequences that get a token from a decode forward of one such pass."""
-        return self.decode_batch + sum(end == sequence.tokens for sequence, _, end in self.replays)
+        replayed = sum(end == sequence.tokens for sequence, _, end in self.replays)
+        return self.decode_batch + len(self.cached) + replayed
 
 
 class Gauges(NamedTuple):

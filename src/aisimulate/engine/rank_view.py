@@ -38,6 +38,12 @@ class RankView:
         """Decoders of the run in flight; 0 when a single pass is in flight."""
         return self._rank.run_batch
 
+    @property
+    def waiting_lengths(self) -> list[int]:
+        """Tokens of the sequences in the queue, and of the prompts that wait for their blocks."""
+        pending = [handoff.request.tokens for handoff in getattr(self._rank, "pending", ())]
+        return [sequence.tokens for sequence in self._rank.waiting] + pending
+
     def mark(self) -> None:
         """Remember how far the unfinished prefill is."""
         self._marked = self._progress()
@@ -62,6 +68,7 @@ class RankView:
             [sequence for sequence, start, _ in chunks if sequence.admissions[-1] == (now_ns, start)],
             self._newly_preempted() if rank.preempted else [],
             rank.rejected[:],
+            [chunk.sequence for chunk in chunks if chunk.start == chunk.end],
         )
 
     def _computing(self) -> list[Sequence]:
@@ -88,7 +95,8 @@ class RankView:
 
     def decode_lengths(self, work: RankPass) -> list[int]:
         """Lengths at the start of the pass that just began of those that decode or replay in it."""
-        return [*self._decode_lengths(), *(chunk.sequence.tokens for chunk in work.replays)]
+        others = [*(chunk.sequence for chunk in work.replays), *work.cached]
+        return [*self._decode_lengths(), *(sequence.tokens for sequence in others)]
 
     def is_decoding(self, sequence: Sequence) -> bool:
         """Whether a sequence decodes in the next pass."""

@@ -81,6 +81,7 @@ class RankScheduler(PricedRun):
         "singles",
         "spans",
         "stalled",
+        "tells",
         "timer",
         "try_admit",
         "unusual",
@@ -103,6 +104,7 @@ class RankScheduler(PricedRun):
         self.stalled: dict[Sequence, None] = {}  # decoders that missed the last pass
         self.planned: dict[Sequence, None] = {}  # decoders whose output others may ask for
         self.entered = 0  # admissions so far: the running order
+        self.tells = False  # whether somebody outside follows what is cached, chunk by chunk
         # Gaps only one sequence saw, and (sequence, from, to) pass intervals of preempted decoders.
         self.singles: list[tuple[int, Sequence]] = []
         self.spans: list[tuple[Sequence, int, int]] = []
@@ -281,7 +283,7 @@ class RankScheduler(PricedRun):
             self._chunk_count += 1
             self._chunk_starts += start
             self._chunk_ends += end if end < prompt else prompt
-        if sequence.keys is not None and (end == tokens or self.planned or sequence.planned):
+        if sequence.keys is not None and (end == tokens or self.planned or sequence.planned or self.tells):
             self.cache_computed(sequence)
         if end < tokens:
             self.partial = sequence
@@ -310,8 +312,8 @@ class RankScheduler(PricedRun):
     def cache_computed(self, sequence: Sequence) -> None:
         """Let lookups see the full blocks that a sequence has computed.
 
-        Between the chunks of a prompt nobody looks, so only its last chunk, a preemption or the rare
-        admission beside an unfinished prefill has to ask for it.
+        Between the chunks of a prompt nobody looks (unless the rank `tells`), so only its last chunk, a
+        preemption or the rare admission beside an unfinished prefill has to ask for it.
         """
         node = sequence.node
         first = 0 if node is None else node.start + node.len

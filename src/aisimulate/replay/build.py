@@ -10,18 +10,23 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
+from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.routed_traffic import RoutedTraffic
+from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.tiers import Tiers
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
+from aisimulate.router.kv_router import KvRouter
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
 from aisimulate.timing.aic.surface import AicTiming
@@ -32,10 +37,16 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
-    from aisimulate.core.protocols import TimingModel
+    from aisimulate.config.spec import ReplaySpec
+    from aisimulate.core.protocols import PassTimer, TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
+    from aisimulate.replay.build_scaled import PoolPlan
+    from aisimulate.replay.fleet import Placement
     from aisimulate.replay.observe.hub import Hub
+    from aisimulate.replay.scaling import ScalingPolicy
+    from aisimulate.replay.ticks import Scaler
+    from aisimulate.router.route import Routes
 
 
 @dataclass(slots=True)
@@ -57,11 +68,16 @@ class BuiltReplay:
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
+    routes: Routes = field(default_factory=dict)
+    scaler: Scaler | None = None
 
 
-def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
+def build_replay(
+    execution: Execution, hub: Hub | None = None, scaling: ScalingPolicy | None = None
+) -> BuiltReplay:
     """Wire up the replay that a payload describes; `hub` is told what happens in it.
 
+    `scaling` takes the place of the scaling policy that the payload names.
     Raises `InputError` (`UnsupportedError` for what this version cannot simulate) or `TimingError`.
     """
     spec = execution.spec
@@ -69,7 +85,7 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     if not isinstance(spec.topology, Aggregated):
         from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
 
-        return build_disaggregated(execution)
+        return build_disaggregated(execution, scaling)
     role = spec.engine.role(None)
     aic = aic_config(role.rank)
     explicit = role_capacity_is_explicit(execution.engine, None)
@@ -85,29 +101,73 @@ def build_replay(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
         rank.speedup_ratio,
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
-    workers = build_workers(rank, timer, role.dp_size, replicas)
-    tiers = Tiers(workers)
-    if hub is not None:
-        workers = watch_workers(workers, hub)
     driver = make_driver(workload, rank.block_size)
-    placement = RoundRobin(range(replicas), role.dp_size)
-    limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
-    settled = None if hub is not None or spec.record_per_request else Settled()
-    make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
+    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), driver, hub, scaling)
     return BuiltReplay(
-        fleet=make_fleet(workers, driver, placement, limit_ns),
-        settled=settled,
-        tiers=tiers,
-        workers=workers,
+        fleet=wired.fleet,
+        settled=wired.settled,
+        workers=wired.workers,
+        tiers=wired.tiers,
         driver=driver,
         dp_size=role.dp_size,
         gpus_per_worker=role.gpus_per_worker,
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode=rank.timing_mode,
-        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit),
+        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
+        | wired.provenance,
         notes=[*execution.notes, *aic_notes, *workload.notes],
+        scaler=wired.scaler,
+        routes=wired.routes,
     )
+
+
+def _wire(
+    spec: ReplaySpec, plan: PoolPlan, driver: Driver, hub: Hub | None, scaling: ScalingPolicy | None
+) -> Wired:
+    """Make the workers of an aggregated fleet and what drives them."""
+    limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
+    if scales(spec, scaling):
+        return scaled_fleet(spec, plan, driver, limit_ns, scaling, hub)
+    workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, plan.config.initial_workers)
+    tiers = Tiers(workers)
+    placed = _placed(spec, plan.rank, plan.timer, workers, driver)
+    workers = placed.workers
+    settled = None if hub is not None or spec.record_per_request else Settled()
+    if hub is not None:
+        if isinstance(placed.placement, KvRouter) and placed.placement.queues:
+            raise UnsupportedError("a queue at the router cannot be watched yet")
+        workers = watch_workers(workers, hub)
+    make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
+    fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)
+    placed.wake(fleet)
+    return Wired(fleet, workers, settled, tiers=tiers, routes=placed.routes, provenance=placed.provenance)
+
+
+@dataclass(slots=True)
+class _Placed:
+    """Workers, the traffic that reaches them, and what places it; `routes` by pool, where there are any."""
+
+    workers: list[Worker]
+    traffic: Driver
+    placement: Placement
+    routes: Routes = field(default_factory=dict)
+    provenance: dict[str, object] = field(default_factory=dict)
+
+    def wake(self, fleet: Fleet) -> None:
+        """Let the event loop know when the router lets somebody in."""
+        if isinstance(self.traffic, RoutedTraffic):
+            self.traffic.on_release = fleet._look_for_arrivals
+
+
+def _placed(
+    spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
+) -> _Placed:
+    """Choose what places the requests of an aggregated pool."""
+    if (routing := routing_of(spec)) is not None:
+        pool, told, traffic = route_aggregated(routing, rank, timer, workers, driver)
+        return _Placed(told, traffic, pool.router, {"agg": pool.routes}, routing.provenance)
+    return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
 
 
 def workload_of(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
@@ -23,22 +25,32 @@ from aisimulate.engine.transfer import TransferTime
 from aisimulate.engine.worker import PrefillWorker, RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
+from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.engines import offload_params, rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.routed_traffic import PairTraffic, StagePlacement, ToldSource
+from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import HostOffload, RankConfig
+    from aisimulate.config.spec import ReplaySpec, WorkerPool
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
+    from aisimulate.replay.fleet import Placement
+    from aisimulate.replay.scaling import ScalingPolicy
+    from aisimulate.router.route import Routes
+    from aisimulate.workload.drivers import Driver
 
 PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
 _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
@@ -55,12 +67,18 @@ class _Pool:
 
     role: RoleConfig
     rank: RankConfig
+    timer: PassTimer
+    make: Callable[[], PairWorker]
     workers: list[PairWorker]
     provenance: dict[str, object]
     notes: list[str]
 
+    def plan(self, config: WorkerPool) -> PoolPlan:
+        """Describe the pool to what scales it."""
+        return PoolPlan(config, self.role, self.rank, self.timer, lambda _: cast("Worker", self.make()))
 
-def build_disaggregated(execution: Execution) -> BuiltReplay:
+
+def build_disaggregated(execution: Execution, scaling: ScalingPolicy | None = None) -> BuiltReplay:
     """Wire up a replay on a prefill and a decode pool; raises like `build_replay`."""
     spec = execution.spec
     topology = spec.topology
@@ -69,38 +87,96 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = make_driver(workload, prefill.rank.block_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
-    workers = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
-    new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
-    fleet = new_fleet(
-        workers,
-        (
-            cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
-            cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
-        ),
-        (
-            PoolRoundRobin(len(prefill.workers), prefill.role.dp_size),
-            PoolRoundRobin(len(decode.workers), decode.role.dp_size),
-        ),
-        driver,
-        _transfer_time(prefill.rank, topology.handoff_latency_ms),
-        limit_ns,
-    )
+    transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)
+    if scales(spec, scaling):
+        plans = {"prefill": prefill.plan(topology.prefill), "decode": decode.plan(topology.decode)}
+        wired = scaled_pair(spec, plans, driver, transfer, limit_ns, scaling)
+    else:
+        wired = _fixed_pair(spec, prefill, decode, driver, transfer, limit_ns)
     return BuiltReplay(
-        fleet=fleet,
-        workers=[*workers[0], *workers[1]],
+        fleet=wired.fleet,
+        workers=wired.workers,
         driver=driver,
         dp_size=decode.role.dp_size,
         gpus_per_worker=decode.role.gpus_per_worker,
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode="additive",
-        provenance={"prefill": prefill.provenance, "decode": decode.provenance},
+        provenance={"prefill": prefill.provenance, "decode": decode.provenance, **wired.provenance},
         notes=[*execution.notes, *dict.fromkeys([*prefill.notes, *decode.notes]), *workload.notes],
-        tiers=Tiers(workers[0]),
+        tiers=Tiers(cast("list[Worker]", prefill.workers)),
         prefill_workers=len(prefill.workers),
         prefill_dp_size=prefill.role.dp_size,
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
+        scaler=wired.scaler,
+        routes=wired.routes,
     )
+
+
+def _fixed_pair(
+    spec: ReplaySpec,
+    prefill: _Pool,
+    decode: _Pool,
+    driver: Driver,
+    transfer: TransferTime,
+    limit_ns: int | None,
+) -> Wired:
+    """Wire up pools that stay as they are."""
+    pools = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
+    placed = _placed(spec, (prefill, decode), pools, driver)
+    new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
+    fleet = new_fleet(
+        placed.workers,
+        (
+            placed.sources(),
+            cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
+        ),
+        placed.placements,
+        placed.traffic,
+        transfer,
+        limit_ns,
+    )
+    if isinstance(placed.traffic, PairTraffic):
+        placed.traffic.on_release = fleet._look_for_arrivals
+        placed.traffic.now_ns = lambda: fleet._now_ns
+    return Wired(fleet, fleet.workers, routes=placed.routes, provenance=placed.provenance)
+
+
+@dataclass(slots=True)
+class _Placed:
+    """Workers, the traffic that reaches them, and what places it; `routes` by pool, where there are any."""
+
+    workers: tuple[list[Worker], list[Worker]]
+    traffic: Driver
+    placements: tuple[Placement, Placement]
+    routes: Routes = field(default_factory=dict)
+    provenance: dict[str, object] = field(default_factory=dict)
+
+    def sources(self) -> list[list[Source]]:
+        """List the ranks of each prefill worker; they tell the router, if any, what it has to know."""
+        traffic = self.traffic
+        workers: list[Any] = list(self.workers[0])
+        if not isinstance(traffic, PairTraffic):
+            return [worker.ranks for worker in workers]
+        return [list(map(ToldSource, each.ranks, each.views, repeat(traffic))) for each in workers]
+
+
+def _placed(
+    spec: ReplaySpec, pools: tuple[_Pool, _Pool], workers: tuple[list[Worker], list[Worker]], driver: Driver
+) -> _Placed:
+    """Choose what places the requests of both pools, each by itself."""
+    routing = routing_of(spec)
+    if routing is None:
+        prefill, decode = (PoolRoundRobin(len(pool.workers), pool.role.dp_size) for pool in pools)
+        return _Placed(workers, driver, (prefill, decode))
+    ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
+    routed, told, traffic = route_pair(routing, ranks, timers, workers, driver)
+    routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
+    placements = (
+        StagePlacement(traffic.place_prefill, routed[0].router),
+        StagePlacement(traffic.place_decode, routed[1].router),
+    )
+    return _Placed(told, traffic, placements, routes, routing.provenance)
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:
@@ -122,9 +198,9 @@ def _pool(execution: Execution, stage: str) -> _Pool:
     timer = OneSidedTimer(both, prefills=stage == "prefill")
     new_worker = _sglang_worker if rank.backend == "sglang" else _worker
     replicas = getattr(spec.topology, stage).initial_workers
-    workers = [new_worker(rank, timer, stage, role.dp_size) for _ in range(replicas)]
-    is_estimated = aic is not None and not explicit
-    return _Pool(role, rank, workers, provenance_of(rank, timing, capacity_is_estimated=is_estimated), notes)
+    make = partial(new_worker, rank, timer, stage, role.dp_size)
+    provenance = provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
+    return _Pool(role, rank, timer, make, [make() for _ in range(replicas)], provenance, notes)
 
 
 def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:

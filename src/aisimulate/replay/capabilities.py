@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.config.kv_router import PATH as ROUTER_PATH
+from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
+from aisimulate.config.kv_router import kv_router_config
 from aisimulate.config.messages import quoted, show
-from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.errors import InputError, UnsupportedError, nearest
+from aisimulate.replay.placement_policies import policy_names
 from aisimulate.workload.formats import TRACE_FORMATS
 
 if TYPE_CHECKING:
@@ -15,8 +19,7 @@ if TYPE_CHECKING:
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.config.traffic import RuntimeTraffic
 
-_LATER_PLACEMENTS = frozenset({"kv_router"})
-_LATER_SCALINGS = frozenset({"planner"})
+_LATER_SCALINGS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Capabilities:
     `speculation`: draft tokens (`aic_nextn`). `prefill_intervals`: prefills in some passes only
     (`prefill_schedule_interval`). `decode_intervals`: passes between prefills (`prefill_decode_interval`).
     `kv_events`: emission of cache events. `disaggregated_backends`: those of prefill and decode pools;
-    `disaggregated_speculation`: draft tokens there.
+    `disaggregated_speculation`: draft tokens there; `routed_speculation`: behind a `kv_router`.
     """
 
     backends: frozenset[str]
@@ -42,13 +45,14 @@ class Capabilities:
     kv_events: bool = False
     disaggregated_backends: frozenset[str] = frozenset()
     disaggregated_speculation: bool = False
+    routed_speculation: bool = False
 
 
 CURRENT = Capabilities(
     backends=frozenset({"sglang", "trtllm", "vllm"}),
     topologies=frozenset({"aggregated", "disaggregated"}),
-    placements=frozenset({"round_robin"}),
-    scalings=frozenset({"none"}),
+    placements=frozenset({"kv_router", "round_robin"}),
+    scalings=frozenset({"none", "planner", "scripted"}),
     trace_formats=frozenset(TRACE_FORMATS),
     speculation=True,
     prefill_intervals=True,
@@ -69,6 +73,7 @@ def require_supported(
     """
     _require("spec.topology.kind", "topology", spec.topology.kind, capabilities.topologies)
     _require_placement(spec, capabilities.placements)
+    _require_routable(spec, capabilities)
     _require_scaling(spec, capabilities.scalings)
     _require_topology_for_tiers(spec)
     for path, rank in _ranks(spec):
@@ -100,12 +105,32 @@ def _require(path: str, what: str, choice: str, supported: frozenset[str]) -> No
 
 def _require_placement(spec: ReplaySpec, supported: frozenset[str]) -> None:
     path, adapter = "spec.adapters.placement", spec.adapters.placement
-    if adapter.provider not in supported | _LATER_PLACEMENTS:
-        got = quoted(adapter.provider)
-        raise InputError(f"{path}.provider: engine composition requires round_robin placement, got {got}")
-    _require(f"{path}.provider", "placement", adapter.provider, supported)
+    if adapter.provider in ("round_robin", KV_ROUTER):
+        _require(f"{path}.provider", "placement", adapter.provider, supported)
+    elif adapter.provider not in policy_names():
+        got = quoted(adapter.provider) + nearest(
+            adapter.provider, [KV_ROUTER, "round_robin", *policy_names()]
+        )
+        raise InputError(
+            f"{path}.provider: engine composition requires round_robin or kv_router placement, got {got}"
+        )
     if adapter.provider == "round_robin" and adapter.config not in (None, {}):
         raise InputError(f"{path}.config: {show(adapter.config)} has no effect: round_robin has no settings")
+
+
+def _require_routable(spec: ReplaySpec, capabilities: Capabilities) -> None:
+    """Refuse what a KV-aware router cannot be put in front of yet."""
+    provider, config = spec.adapters.placement.provider, kv_router_config(spec)
+    if provider == "round_robin":
+        return
+    for path, rank in _ranks(spec):
+        if rank.aic_nextn and not capabilities.routed_speculation:
+            problem = f"{show(rank.aic_nextn)} is not supported yet with {provider} (supported: null)"
+            raise UnsupportedError(f"{path}.aic_nextn: {problem}")
+        queues = config is not None and config.router_queue_threshold is not None
+        if queues and spec.topology.kind == "disaggregated" and rank.backend == "sglang":
+            problem = "a queue at the router is not supported yet in front of a pair of sglang pools"
+            raise UnsupportedError(f"{ROUTER_PATH}.router_queue_threshold: {problem} (supported: null)")
 
 
 def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:

@@ -96,6 +96,12 @@ class DisaggFleet(Fleet):
         self._computed: Callable[[Handoff], None] = self._reserve
         self._reserved: Callable[[Handoff], None] = self._start_transfer
 
+    def add_worker(self, index: int, worker: Worker) -> None:
+        """Insert an idle worker that keeps to the clock; those behind it move up."""
+        super().add_worker(index, worker)
+        self._laggards.insert(index, None)
+        self._since.insert(index, NEVER)
+
     def run(self) -> None:
         """Run to the end of the traffic, or to the limit. Raises ReplayError when requests remain."""
         if self._run_clock():

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 _DP_CONSERVATIVENESS = 0.3
 
 
-def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
-    """Make equal workers of `dp_size` ranks each."""
+def build_workers(
+    rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int, first_worker: int = 0
+) -> list[Worker]:
+    """Make equal workers of `dp_size` ranks each, numbered from `first_worker`."""
     if rank.backend == "sglang":
         return _sglang_workers(rank, timer, dp_size, replicas)
     params = rank_params(rank)
@@ -36,7 +38,7 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
         return _offload_workers(rank, rank.native_host_offload, timer, dp_size, replicas)
     workers: list[Worker] = []
     has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
-    for first in range(0, replicas * dp_size, dp_size):
+    for first in range(first_worker * dp_size, (first_worker + replicas) * dp_size, dp_size):
         ranks = [make_rank(params, timer, number, has_cadence) for number in range(first, first + dp_size)]
         if has_cadence:
             workers.append(CadenceGroup(ranks, params.prefill_schedule_interval))

@@ -19,19 +19,26 @@ if TYPE_CHECKING:
 
     from aisimulate.replay.build import BuiltReplay
     from aisimulate.replay.observe.hub import Observer
+    from aisimulate.replay.scaling import ScalingPolicy
 
 
-def execute(payload: str | Mapping[str, Any], *, observers: Sequence[Observer] = ()) -> dict[str, Any]:
+def execute(
+    payload: str | Mapping[str, Any],
+    *,
+    observers: Sequence[Observer] = (),
+    scaling: ScalingPolicy | None = None,
+) -> dict[str, Any]:
     """Replay a payload (JSON text or the same as a mapping) and return its report.
 
     The flat report of spec 02 section 8, plus `per_request` when the payload asks for records. Observers see
     the replay happen (`Telemetry`, `Timeline`, `InvariantChecker`, ...); they never change its results.
+    `scaling` decides how many workers there are, in place of what the payload names.
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
     try:
         with paused_collector():
             # A function of its own: all that it made is freed before the collector could look through it.
-            return _execute(payload, observers)
+            return _execute(payload, observers, scaling)
     except MemoryError:
         raise ReplayError(
             "out of memory: the replay needs more than this process may use; try fewer or shorter requests"
@@ -40,10 +47,12 @@ def execute(payload: str | Mapping[str, Any], *, observers: Sequence[Observer] =
         raise ReplayError("a time or count grew beyond 64 bits") from error
 
 
-def _execute(payload: str | Mapping[str, Any], observers: Sequence[Observer]) -> dict[str, Any]:
+def _execute(
+    payload: str | Mapping[str, Any], observers: Sequence[Observer], scaling: ScalingPolicy | None
+) -> dict[str, Any]:
     started = time.perf_counter_ns()
     hub = Hub(observers) if observers else None
-    replay = build_replay(parse_payload(payload), hub)
+    replay = build_replay(parse_payload(payload), hub, scaling)
     if hub is not None and not hub.has_begun:
         raise UnsupportedError("a replay of this kind cannot be watched yet")
     outcome = _run(replay, started)
@@ -75,4 +84,6 @@ def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
         prefill_workers=replay.prefill_workers,
         prefill_dp_size=replay.prefill_dp_size,
         prefill_gpus_per_worker=replay.prefill_gpus_per_worker,
+        scaling=None if replay.scaler is None else replay.scaler.outcome(replay.fleet.end_ns),
+        routes=replay.routes,
     )

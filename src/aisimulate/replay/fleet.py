@@ -68,6 +68,19 @@ class Fleet:
         self._is_plain = not self._may_sleep  # whether `_settle_instant` may be passed over
         self.end_ns = 0
 
+    @property
+    def workers(self) -> list[Worker]:
+        """All workers, by index; the list that the event loop itself uses."""
+        return self._workers
+
+    def add_worker(self, index: int, worker: Worker) -> None:
+        """Insert an idle worker, between two instants; those behind it move up."""
+        self._workers.insert(index, worker)
+        self._ends.insert(index, NEVER)
+        sleeper = worker if isinstance(worker, Sleeper) else None
+        self._sleepers.insert(index, sleeper)
+        self._may_sleep = self._may_sleep or sleeper is not None
+
     def run(self) -> None:
         """Run to the end of the traffic, or to the limit. Raises ReplayError when the clock ends first."""
         if self._limit_ns is None and self._driver.is_independent and not self._linked:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.settled import Settled
+    from aisimulate.replay.ticks import ScalingOutcome
+    from aisimulate.router.route import Routes
     from aisimulate.workload.plays import PlaysOutcome
 
 
@@ -36,7 +38,9 @@ class ReplayOutcome:
     `settled`: completed requests that are in `sequences` no more.
     In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
-    `tiers`: what memory behind the GPUs did. `plays`: what became of the plays of an agentic trace.
+    `tiers`: what memory behind the GPUs did. `routes`: what routers decided, by pool.
+    `plays`: what became of the plays of an agentic trace. `scaling`: what became of pools that scale, whose
+    workers were not there all the time.
     """
 
     sequences: list[Sequence]
@@ -58,3 +62,5 @@ class ReplayOutcome:
     prefill_workers: int = 0
     prefill_dp_size: int = 1
     prefill_gpus_per_worker: int = 0
+    scaling: ScalingOutcome | None = None
+    routes: Routes = field(default_factory=dict)

@@ -8,10 +8,11 @@ from aisimulate.core.units import NS_PER_MS, to_ms
 from aisimulate.replay.agentic_report import request_identities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from collections.abc import Sequence as ListOf
 
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.router.route import Route
     from aisimulate.workload.plays import PlaysOutcome
 
 Record = dict[str, Any]
@@ -41,10 +42,18 @@ _NO_OVERLAP: Record = dict.fromkeys(
 
 
 def build_records(
-    sequences: Iterable[Sequence], dp_size: int, plays: PlaysOutcome | None = None
+    sequences: Iterable[Sequence],
+    dp_size: int,
+    plays: PlaysOutcome | None = None,
+    routes: Mapping[int, Route] | None = None,
 ) -> list[Record]:
-    """Records of the requests that ended, ordered by request id (none first), arrival, dispatch order."""
-    records = [_record(sequence, dp_size) for sequence in ended_in_order(sequences)]
+    """Records of the requests that ended, ordered by request id (none first), arrival, dispatch order.
+
+    `routes`: what a router decided, by number of the request.
+    """
+    routes = routes or {}
+    ended = ended_in_order(sequences)
+    records = [_record(sequence, dp_size, routes.get(sequence.ordinal)) for sequence in ended]
     if plays is None:
         return records
     identities = request_identities(plays)
@@ -94,7 +103,7 @@ def _order(sequence: Sequence) -> tuple[bool, str, float, int]:
     return request_id is not None, request_id or "", sequence.arrival_ms, sequence.ordinal
 
 
-def _record(sequence: Sequence, dp_size: int) -> Record:
+def _record(sequence: Sequence, dp_size: int, route: Route | None) -> Record:
     scheduler = sequence.worker * dp_size + sequence.rank
     return {
         **identity(sequence),
@@ -107,7 +116,7 @@ def _record(sequence: Sequence, dp_size: int) -> Record:
         "prefill_worker_idx": None,
         "decode_worker_idx": scheduler,
         **_NO_HANDOFF,
-        "routing_history": [placement("agg", sequence, scheduler)],
+        "routing_history": [placement("agg", sequence, scheduler, route)],
         **admission_summary(
             [("agg", number, at_ns, reused) for number, (at_ns, reused) in enumerate(sequence.admissions)]
         ),
@@ -144,19 +153,41 @@ def times_of(sequence: Sequence, admissions: ListOf[tuple[int, int]]) -> Record:
     }
 
 
-def placement(pool: str, sequence: Sequence, scheduler: int) -> Record:
+def placement(pool: str, sequence: Sequence, scheduler: int, route: Route | None) -> Record:
     """How a request got to a worker; `scheduler` counts the ranks of its pool."""
     return {
         "pool": pool,
-        "outcome": "immediate",
-        "queue_entered_at_ms": None,
-        "released_at_ms": None,
-        "queue_wait_ms": 0.0,
+        **_wait(route),
         "logical_worker_id": sequence.worker,
         "scheduler_id": scheduler,
         "dp_rank": sequence.rank,
-        "reported_overlap_tokens": 0,
-        **_NO_OVERLAP,
+        "reported_overlap_tokens": 0 if route is None else route.overlap_tokens,
+        **_overlap(route),
+    }
+
+
+def _wait(route: Route | None) -> Record:
+    """Tell how long a request had to wait at the router."""
+    if route is None or route.queued_ns is None or route.released_ns is None:
+        wait = {"queue_entered_at_ms": None, "released_at_ms": None, "queue_wait_ms": 0.0}
+        return {"outcome": "immediate", **wait}
+    return {
+        "outcome": "queued",
+        "queue_entered_at_ms": to_ms(route.queued_ns),
+        "released_at_ms": to_ms(route.released_ns),
+        "queue_wait_ms": to_ms(route.released_ns - route.queued_ns),
+    }
+
+
+def _overlap(route: Route | None) -> Record:
+    """Compare what a request found where it went with the best it could have found."""
+    if route is None:
+        return _NO_OVERLAP
+    return {
+        "selected_overlap_blocks": route.selected_blocks,
+        "best_available_overlap_blocks": route.best_blocks,
+        "overlap_regret_blocks": route.best_blocks - route.selected_blocks,
+        "placement_replica_id": None,
     }
 
 

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
     from aisimulate.replay.outcome import ReplayOutcome, Sla
     from aisimulate.replay.statistics import Summary
+    from aisimulate.replay.ticks import ScalingOutcome
 
     Floats: TypeAlias = npt.NDArray[np.float64]
 
 Report = dict[str, Any]
 
+MS_PER_HOUR = 3_600_000
 # Rates divide by at least this, so a replay that took no time has finite ones.
 _MIN_DURATION_S = 1e-9
 
@@ -60,6 +62,8 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     if outcome.plays is not None:
         report.update(report_plays(outcome.plays))
     report.update(_remarks(outcome))
+    if outcome.scaling is not None:
+        report.update(_scaling(outcome.scaling, report, records=record_per_request))
     records = _records(outcome) if record_per_request else []
     if records:
         report["per_request"] = records
@@ -68,8 +72,9 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
 
 def _records(outcome: ReplayOutcome) -> list[Report]:
     if outcome.prefill_workers:
-        return build_handoff_records(outcome.sequences, outcome.prefill_dp_size, outcome.dp_size)
-    return build_records(outcome.sequences, outcome.dp_size, outcome.plays)
+        ranks = outcome.prefill_dp_size, outcome.dp_size
+        return build_handoff_records(outcome.sequences, *ranks, outcome.routes)
+    return build_records(outcome.sequences, outcome.dp_size, outcome.plays, outcome.routes.get("agg"))
 
 
 def _counted(outcome: ReplayOutcome) -> Columns:
@@ -114,8 +119,7 @@ def _throughput(counted: Columns, duration_s: float, wall_ns: int) -> Report:
 
 def _resources(outcome: ReplayOutcome) -> Report:
     """Provisioned time up to the last event; an aggregated pool is reported in the decode columns."""
-    prefill_s = outcome.prefill_workers * outcome.end_ns / NS_PER_S
-    worker_s = outcome.workers * outcome.end_ns / NS_PER_S
+    prefill_s, worker_s = _worker_seconds(outcome)
     gpu_s = prefill_s * outcome.prefill_gpus_per_worker + worker_s * outcome.gpus_per_worker
     return {
         "prefill_worker_seconds": prefill_s,
@@ -124,6 +128,27 @@ def _resources(outcome: ReplayOutcome) -> Report:
         "decode_gpus_per_worker": outcome.gpus_per_worker,
         "gpu_hours": gpu_s / 3600.0,
     }
+
+
+def _worker_seconds(outcome: ReplayOutcome) -> tuple[float, float]:
+    """Give the worker time of the prefill and of the other pool."""
+    if outcome.scaling is not None:
+        return outcome.scaling.prefill_ns / NS_PER_S, outcome.scaling.decode_ns / NS_PER_S
+    return outcome.prefill_workers * outcome.end_ns / NS_PER_S, outcome.workers * outcome.end_ns / NS_PER_S
+
+
+def _scaling(scaling: ScalingOutcome, report: Report, *, records: bool) -> Report:
+    """What scaling did; `avg_gpu` is the GPU time over the duration, and what per-GPU metrics divide by."""
+    duration_h = report["duration_ms"] / MS_PER_HOUR
+    added: Report = {
+        "avg_gpu": report["gpu_hours"] / duration_h if duration_h else 0.0,
+        "planner_total_ticks": scaling.ticks,
+    }
+    if records:
+        added["lifecycle_operations"] = scaling.operations
+        if scaling.decisions:
+            added["scaling_decisions"] = scaling.decisions
+    return added
 
 
 def _goodput(counted: Columns, latencies: Latencies, sla: Sla, duration_s: float) -> Report:

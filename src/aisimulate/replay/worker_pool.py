@@ -37,21 +37,28 @@ class WorkerPool:
         self.active = dict.fromkeys(range(workers))
         self.starting: dict[int, int] = {}
         self.draining: dict[int, None] = {}
-        self._name = name
+        self.name = name
         self._startup_ns = startup_ns
         self._log = log
         self._next_id = workers
         self._origins: dict[int, int] = {}  # operation that last started or drained a worker
+        self._since_ns = dict.fromkeys(range(workers), 0)  # when those that are there were asked for
+        self._spent_ns = 0  # by those that are gone
 
     @property
     def wanted(self) -> int:
         """Workers that are there to stay: active and starting."""
         return len(self.active) + len(self.starting)
 
-    def scale(self, target: int, now_ns: int, tick: int, is_idle: Callable[[int], bool]) -> None:
+    def provisioned_ns(self, end_ns: int) -> int:
+        """Worker time up to `end_ns`: each from when it was asked for until it was removed."""
+        return self._spent_ns + sum(end_ns - since_ns for since_ns in self._since_ns.values())
+
+    def scale(self, target: int, now_ns: int, tick: int, is_idle: Callable[[int], bool]) -> list[Transition]:
         """Add or take away workers until `target` are wanted, by the decision of scaling tick `tick`.
 
         Starting workers go first, then active ones, always the highest id; one that `is_idle` goes at once.
+        Returns what became of whom, in order.
         """
         operation = len(self._log.records)
         if target >= self.wanted:
@@ -61,9 +68,10 @@ class WorkerPool:
             cancelled = sorted(self.starting, reverse=True)[:surplus]
             drained = sorted(self.active, reverse=True)[: surplus - len(cancelled)]
             transitions = [self._drain(worker, operation) for worker in drained]
-            transitions += [self._cancel(worker) for worker in cancelled]
-            transitions += [self._remove(worker) for worker in sorted(drained) if is_idle(worker)]
+            transitions += [self._cancel(worker, now_ns) for worker in cancelled]
+            transitions += [self._remove(worker, now_ns) for worker in sorted(drained) if is_idle(worker)]
         self._record("planner_scale", now_ns, transitions, tick)
+        return transitions
 
     def get_ready(self, now_ns: int) -> list[int]:
         """Let the starting workers that are ready by now serve; return their ids."""
@@ -74,10 +82,11 @@ class WorkerPool:
             self._record("worker_ready_event", now_ns, [self._moved(worker, "ready", "starting", "active")])
         return ready
 
-    def settle(self, idle: Iterable[int], now_ns: int) -> None:
-        """Remove the draining workers among `idle`: they ended their last request."""
+    def settle(self, idle: Iterable[int], now_ns: int) -> list[int]:
+        """Remove the draining workers among `idle`: they ended their last request. Return their ids."""
         done = [worker for worker in sorted(idle) if worker in self.draining]
-        self._record("drain_settlement", now_ns, [self._remove(worker) for worker in done])
+        self._record("drain_settlement", now_ns, [self._remove(worker, now_ns) for worker in done])
+        return done
 
     # Transitions --------------------------------------------------------------------------------------
 
@@ -85,6 +94,7 @@ class WorkerPool:
         worker = self._next_id
         self._next_id += 1
         self._origins[worker] = operation
+        self._since_ns[worker] = now_ns
         if self._startup_ns:
             self.starting[worker] = now_ns + self._startup_ns
             return self._moved(worker, "starting", None, "starting")
@@ -97,12 +107,14 @@ class WorkerPool:
         self._origins[worker] = operation
         return self._moved(worker, "draining", "active", "draining")
 
-    def _cancel(self, worker: int) -> Transition:
+    def _cancel(self, worker: int, now_ns: int) -> Transition:
         del self.starting[worker]
+        self._spent_ns += now_ns - self._since_ns.pop(worker)
         return self._moved(worker, "removed", "starting", "removed") | {"reason": _CANCELLED}
 
-    def _remove(self, worker: int) -> Transition:
+    def _remove(self, worker: int, now_ns: int) -> Transition:
         del self.draining[worker]
+        self._spent_ns += now_ns - self._since_ns.pop(worker)
         return self._moved(worker, "removed", "draining", "removed")
 
     def _moved(self, worker: int, transition: str, prior: str | None, state: str) -> Transition:
@@ -125,7 +137,7 @@ class WorkerPool:
         record = {
             "operation_ordinal": operation,
             "at_ms": to_ms(now_ns),
-            "pool": self._name,
+            "pool": self.name,
             "cause": cause,
             "planner_tick_ordinal": tick,
             "origin_operation_ordinal": origins.pop() if len(origins) == 1 else None,

@@ -7,12 +7,13 @@ from typing import Any
 
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
+from aisimulate.forecast.presets import OPTION_DEFAULTS, OWN_OPTIONS, OWN_PRESETS
 from aisimulate.spica.composites import check_composite_values
 from aisimulate.spica.presets import (
+    DIRECT_POLICIES,
     FPM_SAMPLING,
     LOAD_PREDICTOR_PRESETS,
     LOAD_SENSITIVITY,
-    PREDICTOR_DEFAULTS,
     SCALING_POLICIES,
 )
 
@@ -43,6 +44,12 @@ SEARCH_CHOICES: dict[str, tuple[Any, ...]] = {
     "load_predictor_candidates": tuple(LOAD_PREDICTOR_PRESETS),
 }
 
+# Legal choices that are not searched unless they are listed: what goes beyond the reference.
+EXTRA_CHOICES: dict[str, tuple[Any, ...]] = {
+    "planner_scaling_policy": tuple(DIRECT_POLICIES),
+    "load_predictor_candidates": tuple(OWN_PRESETS),
+}
+
 # A custom entry of these three must give every field; a predictor entry only needs its family.
 _ALL_REQUIRED: dict[str, frozenset[str]] = {
     "planner_scaling_policy": frozenset(
@@ -59,7 +66,8 @@ _ALL_REQUIRED: dict[str, frozenset[str]] = {
 
 COMPOSITE_DICT_KEYS: dict[str, frozenset[str]] = {
     **_ALL_REQUIRED,
-    "load_predictor_candidates": frozenset({"load_predictor", *PREDICTOR_DEFAULTS}),
+    "planner_scaling_policy": _ALL_REQUIRED["planner_scaling_policy"] | {"planner_mode"},
+    "load_predictor_candidates": frozenset({"load_predictor", *OPTION_DEFAULTS}) - set(OWN_OPTIONS),
 }
 COMPOSITE_REQUIRED_KEYS: dict[str, frozenset[str]] = {
     **_ALL_REQUIRED,
@@ -117,15 +125,21 @@ def _checked_dict(knob: str, entry: dict[Any, Any]) -> dict[str, Any]:
 
 def _checked_value(knob: str, entry: object) -> object:
     """Return the listed choice equal to `entry`, so that 256.0 becomes 256."""
-    for choice in SEARCH_CHOICES[knob]:
+    legal = _legal_choices(knob)
+    for choice in legal:
         if not isinstance(entry, bool) and entry == choice:
             return choice
-    hint = nearest(entry, [str(choice) for choice in SEARCH_CHOICES[knob]]) if isinstance(entry, str) else ""
+    hint = nearest(entry, [str(choice) for choice in legal]) if isinstance(entry, str) else ""
     raise ValueError(f"invalid choice {show_python(entry)} for {knob}; {_allowed(knob)}{hint}")
 
 
+def _legal_choices(knob: str) -> tuple[Any, ...]:
+    return SEARCH_CHOICES[knob] + EXTRA_CHOICES.get(knob, ())
+
+
 def _allowed(knob: str) -> str:
-    return f"allowed: {list(SEARCH_CHOICES[knob])}"
+    more = f" and {list(EXTRA_CHOICES[knob])}" if knob in EXTRA_CHOICES else ""
+    return f"allowed: {list(SEARCH_CHOICES[knob])}{more}"
 
 
 def _allowed_keys(knob: str) -> str:

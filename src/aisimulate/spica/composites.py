@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
-from aisimulate.spica.presets import PREDICTOR_DEFAULTS, PREDICTOR_FAMILIES
+from aisimulate.forecast.make import check_family
+from aisimulate.forecast.presets import LOG_OPTION, OPTION_DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +27,9 @@ def check_composite_values(knob: str, entry: Mapping[str, Any]) -> None:
 def _check_policy(entry: Mapping[str, Any]) -> None:
     _require_bool(entry, "enable_throughput_scaling")
     _require_bool(entry, "enable_load_scaling")
+    mode = entry.get("planner_mode", "reference")
+    if mode not in ("reference", "direct"):
+        raise ValueError(f"planner_mode must be 'reference' or 'direct', got {show_python(mode)}")
     throughput_s = _interval(entry, "throughput_adjustment_interval_seconds", "enable_throughput_scaling")
     load_s = _interval(entry, "load_adjustment_interval_seconds", "enable_load_scaling")
     if throughput_s is not None and load_s is not None and load_s >= throughput_s:
@@ -66,8 +69,8 @@ def _check_sensitivity(entry: Mapping[str, Any]) -> None:
 
 def _check_predictor(entry: Mapping[str, Any]) -> None:
     check_family(entry["load_predictor"])
-    merged = {**PREDICTOR_DEFAULTS, **entry}
-    _require_bool(merged, "load_predictor_log1p")
+    merged = {**OPTION_DEFAULTS, **entry}
+    _require_bool(merged, LOG_OPTION)
     _count(merged, "prophet_window_size")
     _count(merged, "kalman_min_points")
     for key in ("kalman_q_level", "kalman_q_trend"):
@@ -75,15 +78,6 @@ def _check_predictor(entry: Mapping[str, Any]) -> None:
             raise ValueError(f"{key} must not be negative, got {show_python(merged[key])}")
     if _number("kalman_r", merged["kalman_r"]) <= 0:
         raise ValueError(f"kalman_r must be positive, got {show_python(merged['kalman_r'])}")
-
-
-def check_family(family: object) -> None:
-    """Raise ValueError unless `family` is a known forecaster family."""
-    if family not in PREDICTOR_FAMILIES:
-        raise ValueError(
-            f"load_predictor must be one of {list(PREDICTOR_FAMILIES)}, got {show_python(family)}"
-            f"{nearest(str(family), PREDICTOR_FAMILIES)}"
-        )
 
 
 def _require_bool(entry: Mapping[str, Any], key: str) -> None:

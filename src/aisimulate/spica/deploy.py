@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.forecast.presets import OWN_OPTIONS
 from aisimulate.spica.choices import ROUTER_WEIGHTS
 from aisimulate.spica.parallel_enum import ROLES, shape_prefix
 
@@ -37,6 +38,7 @@ _ENGINE_FIELDS = (
     "enable_prefix_caching",
 )
 _PLANNER_FIELDS = (
+    "planner_mode",
     "enable_throughput_scaling",
     "enable_load_scaling",
     "throughput_adjustment_interval_seconds",
@@ -52,6 +54,7 @@ _PLANNER_FIELDS = (
     "kalman_q_trend",
     "kalman_r",
     "kalman_min_points",
+    *OWN_OPTIONS,
 )
 _WORKER_TYPES = {"agg": "aggregated", "prefill": "prefill", "decode": "decode"}
 
@@ -135,11 +138,11 @@ def plan_key(
 
 
 # What only the sla planner reads; the other targets also force load scaling on and throughput scaling off.
-_SLA_ONLY_FIELDS = frozenset(_PLANNER_FIELDS) - {"load_adjustment_interval_seconds"}
+_SLA_ONLY_FIELDS = frozenset(_PLANNER_FIELDS) - {"load_adjustment_interval_seconds", "planner_mode"}
 
 
 def _effective_planner(config: dict[str, Any]) -> dict[str, Any]:
-    if config["optimization_target"] == "sla":
+    if config["optimization_target"] == "sla" or config.get("planner_mode") == "direct":
         return config
     return {name: value for name, value in config.items() if name not in _SLA_ONLY_FIELDS}
 

@@ -12,7 +12,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.choices import ROUTER_WEIGHTS
-from aisimulate.spica.planner import enables_scaling, fpm_fields, load_sensitivity_fields, scaling_fields
+from aisimulate.spica.planner import (
+    enables_scaling,
+    fpm_fields,
+    load_sensitivity_fields,
+    reads_details,
+    scaling_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,11 +61,14 @@ def _combinations(axes: Mapping[str, Sequence[Any]]) -> list[Selection]:
 
 
 def _gated(
-    axes: Mapping[str, Sequence[Any]], switch: str, is_active: Callable[[Any], bool], *, merge_inactive: bool
+    axes: Mapping[str, Sequence[Any]],
+    switch: str,
+    is_active: Callable[[Any], bool],
+    merge_inactive: Callable[[Any], bool],
 ) -> list[Selection]:
     """Combine `switch` with its details; a state that ignores the details gets their first choices.
 
-    With `merge_inactive` all inactive states are one state: the first listed stands for them.
+    With `merge_inactive` all inactive states that it holds for are one: the first listed stands for them.
     """
     details = {knob: values for knob, values in axes.items() if knob != switch}
     first = {knob: values[0] for knob, values in details.items()}
@@ -68,9 +77,9 @@ def _gated(
     for state in axes.get(switch, ()):
         if is_active(state):
             combinations += [{switch: state, **rest} for rest in _combinations(details)]
-        elif not (seen_inactive and merge_inactive):
+        elif not (seen_inactive and merge_inactive(state)):
             combinations.append({switch: state, **first})
-            seen_inactive = True
+            seen_inactive = seen_inactive or merge_inactive(state)
     return combinations or [first]
 
 
@@ -95,8 +104,10 @@ class FiniteSpace:
         engine = {k: v for k, v in choices.items() if k != "backend" and k not in router and k not in planner}
         self._digits = (
             _combinations(engine),
-            _gated(router, "router_mode", lambda mode: mode == "kv_router", merge_inactive=False),
-            _gated(planner, "planner_scaling_policy", enables_scaling, merge_inactive=True),
+            _gated(router, "router_mode", lambda mode: mode == "kv_router", lambda _: False),
+            _gated(
+                planner, "planner_scaling_policy", reads_details, lambda state: not enables_scaling(state)
+            ),
         )
         self.size = len(self._placements) * math.prod(len(digit) for digit in self._digits)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.spica.choices import HOST_TIER_WEIGHTS, ROUTER_WEIGHTS
 from aisimulate.spica.parallel_enum import ROLES
-from aisimulate.spica.planner import enables_scaling, throughput_intervals
+from aisimulate.spica.planner import enables_scaling, reads_details, throughput_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,8 @@ _OFFLOAD_FIELDS = (
     "bandwidth_g2_to_g1_gbps",
     "offload_batch_size",
 )
-_PLANNER_FIELDS = ("planner_fpm_sampling", "planner_load_sensitivity", "min_endpoint", "startup_time")
+_DETAIL_FIELDS = ("planner_fpm_sampling", "planner_load_sensitivity")
+_PLANNER_FIELDS = (*_DETAIL_FIELDS, "min_endpoint", "startup_time")
 # Choices of its --block-size option, in tokens.
 _VLLM_BLOCK_SIZES = (1, 8, 16, 32, 64, 128, 256)
 _ROLE_FIELDS = (
@@ -76,6 +77,7 @@ def _block_size_notes(space: SearchSpace) -> list[str]:
 def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
     """Pair a reason with the fields it makes inert, for each reason that holds."""
     scales = any(enables_scaling(policy) for policy in space.planner_scaling_policy)
+    learns = any(reads_details(policy) for policy in space.planner_scaling_policy)
     forecasts = bool(throughput_intervals(space.planner_scaling_policy))
     rules = (
         ("kv_router" not in space.router_mode, "without kv_router", (*_ROUTER_FIELDS, *HOST_TIER_WEIGHTS)),
@@ -97,6 +99,7 @@ def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
             ("offload_batch_size",),
         ),
         (not scales, "without a scaling policy", _PLANNER_FIELDS),
+        (scales and not learns, "where every scaling policy sizes directly", _DETAIL_FIELDS),
         (not forecasts, "without throughput scaling", ("load_predictor_candidates",)),
         ("agg" not in space.deployment_mode, "without agg", (*_role_fields("agg"), "timing_mode")),
         (

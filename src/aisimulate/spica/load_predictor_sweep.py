@@ -1,4 +1,4 @@
-"""Choosing the load forecaster of predictive scaling by its one-step-ahead error (spec 05 section 3.2)."""
+"""Choosing the load forecaster of predictive scaling on the traffic it will see (spec 05 section 3.2)."""
 
 from __future__ import annotations
 
@@ -6,47 +6,56 @@ import math
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from aisimulate.core.errors import UnsupportedError
-from aisimulate.spica.composites import check_family
-from aisimulate.spica.load_windows import Window, aggregate, build_windows, carry_shapes, read_arrivals
+from aisimulate.core.errors import AISimulateError, UnsupportedError
+from aisimulate.forecast.make import make_forecaster, minimum_points, predictor_fields
+from aisimulate.forecast.traffic import TrafficForecaster, Window
+from aisimulate.spica.load_windows import aggregate, build_windows, carry_shapes, read_arrivals
 from aisimulate.spica.planner import throughput_intervals
-from aisimulate.spica.predictors import make_forecaster, minimum_points
-from aisimulate.spica.presets import LOAD_PREDICTOR_PRESETS, PREDICTOR_DEFAULTS
+from aisimulate.spica.presets import LOAD_PREDICTOR_PRESETS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.planner import CompositeEntry
+
+    # Replays the traffic with a candidate forecasting at the given interval (s).
+    PredictorReplay = Callable[[float, CompositeEntry], "ReplayCost"]
 
 __all__ = [
     "LOAD_PREDICTOR_PRESETS",
     "LoadPredictorResult",
     "PresetScore",
+    "ReplayCost",
     "Window",
     "build_windows",
     "evaluate_preset",
     "predictor_fields",
     "score_preset",
     "sweep_load_predictor",
+    "sweep_windows",
     "window_loss",
 ]
 
 FALLBACK = "constant_last"
-_FAMILY_FIELDS = {
-    "prophet": ("prophet_window_size",),
-    "kalman": ("kalman_q_level", "kalman_q_trend", "kalman_r", "kalman_min_points"),
-}
+ChooseBy = Literal["forecast_error", "replay"]
+
+
+class ReplayCost(NamedTuple):
+    """What a replay with a forecaster took: GPU-hours, and requests that missed their SLA."""
+
+    gpu_hours: float
+    sla_violations: float
 
 
 @dataclass(frozen=True)
 class LoadPredictorResult:
-    """The winning forecaster entry per throughput interval (s), the losses behind it, and why.
+    """The winning forecaster entry per throughput interval (s), what it was chosen by, and why.
 
-    `losses` and `n_scored` are per interval and label (preset id, or `custom_<index>` for a dict);
-    `notes` names skipped candidates.
+    `losses` and `n_scored` are per interval and label (preset id, or `custom_<index>` for a dict), and
+    so are `costs` of a choice by replay. `notes` names skipped candidates.
     """
 
     best_by_interval: dict[float, CompositeEntry] = field(default_factory=dict)
@@ -54,6 +63,7 @@ class LoadPredictorResult:
     reason: str = "no_throughput_scaling_candidate"
     n_scored: dict[float, dict[str, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    costs: dict[float, dict[str, ReplayCost]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +72,6 @@ class PresetScore:
 
     loss: float
     n_scored: int
-
-
-def predictor_fields(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a forecaster entry: family, log flag, and the fields of its family with their defaults.
-
-    Raises ValueError for an unknown preset or family.
-    """
-    if isinstance(entry, str):
-        if entry not in LOAD_PREDICTOR_PRESETS:
-            raise ValueError(f"unknown load predictor {entry!r}; allowed: {list(LOAD_PREDICTOR_PRESETS)}")
-        entry = LOAD_PREDICTOR_PRESETS[entry]
-    settings = {**PREDICTOR_DEFAULTS, **entry}
-    check_family(settings.get("load_predictor"))
-    names = ("load_predictor", "load_predictor_log1p", *_FAMILY_FIELDS.get(settings["load_predictor"], ()))
-    return {name: settings[name] for name in names}
 
 
 def window_loss(predicted: Window, actual: Window) -> float:
@@ -101,31 +96,43 @@ def evaluate_preset(entry: str | Mapping[str, Any], windows: Sequence[Window], *
 
 
 def score_preset(
-    entry: str | Mapping[str, Any], windows: Sequence[Window], *, warmup: int = 1
+    entry: str | Mapping[str, Any],
+    windows: Sequence[Window],
+    *,
+    warmup: int = 1,
+    interval_s: float = 180.0,
 ) -> PresetScore:
-    """Walk the windows, forecasting each before observing it; a forecaster that raises scores +inf.
+    """Walk the windows of `interval_s`, forecasting each before observing it; a failure scores +inf.
 
     Raises UnsupportedError when the family's library is not available.
     """
-    forecasters = [make_forecaster(predictor_fields(entry)) for _ in range(3)]
+    forecaster = TrafficForecaster(entry, interval_s=interval_s)
     losses: list[float] = []
     for index, window in enumerate(carry_shapes(windows)):
-        try:
-            predicted = Window(*(forecaster.predict() for forecaster in forecasters))
-        except ArithmeticError:
+        predicted = forecaster.predict()
+        if forecaster.failures:
             return PresetScore(math.inf, 0)
         if index >= warmup:
             losses.append(window_loss(predicted, window))
-        for forecaster, value in zip(forecasters, (window.num_req, window.isl, window.osl), strict=True):
-            forecaster.add(value)
+        forecaster.observe(window)
     return PresetScore(sum(losses) / len(losses), len(losses)) if losses else PresetScore(math.inf, 0)
 
 
-def sweep_load_predictor(config: SmartSearchConfig, *, show_progress: bool = True) -> LoadPredictorResult:
+def sweep_load_predictor(
+    config: SmartSearchConfig,
+    *,
+    show_progress: bool = True,
+    choose_by: ChooseBy = "forecast_error",
+    replay: PredictorReplay | None = None,
+) -> LoadPredictorResult:
     """Pick a forecaster for each throughput interval among the config's candidates.
 
     Without throughput scaling there is nothing to pick; synthetic traffic has no series to learn.
+    `choose_by="replay"` asks `replay` what each candidate costs instead of what it mispredicts:
+    the fewest SLA violations win, then the fewest GPU-hours. Raises ValueError when it has none to ask.
     """
+    if (choose_by == "replay") != (replay is not None):
+        raise ValueError("choose_by 'replay' and a replay to ask belong together")
     intervals = throughput_intervals(config.search_space.planner_scaling_policy)
     if not intervals:
         return LoadPredictorResult()
@@ -135,27 +142,40 @@ def sweep_load_predictor(config: SmartSearchConfig, *, show_progress: bool = Tru
     # Windows are those of the replayed traffic, so the trace's speed-up counts.
     arrivals = [
         arrival._replace(timestamp_ms=arrival.timestamp_ms / workload.arrival_speedup_ratio)
-        for arrival in read_arrivals(Path(workload.trace_path))
+        for arrival in read_arrivals(Path(workload.trace_path), workload.trace_format)
     ]
     windows = {interval: aggregate(arrivals, interval) for interval in intervals}
-    result = _sweep(config.search_space.load_predictor_candidates, windows)
+    result = sweep_windows(config.search_space.load_predictor_candidates, windows, replay=replay)
     if show_progress:
         for note in result.notes:
             print(note, file=sys.stderr)
     return result
 
 
-def _sweep(
-    candidates: Iterable[CompositeEntry], windows: Mapping[float, list[Window]]
+def sweep_windows(
+    candidates: Iterable[CompositeEntry],
+    windows: Mapping[float, Sequence[Window]],
+    *,
+    replay: PredictorReplay | None = None,
 ) -> LoadPredictorResult:
+    """Score every candidate on the windows of every interval (s), and pick one per interval.
+
+    All candidates are scored on the same windows: those after the longest warm-up of any of them.
+    """
     labelled = _labelled(candidates)
     warmup = max(minimum_points(predictor_fields(entry)) for entry in labelled.values())
     usable, notes = _usable(labelled)
     scores = {
-        interval: {label: score_preset(entry, series, warmup=warmup) for label, entry in usable.items()}
+        interval: {
+            label: score_preset(entry, series, warmup=warmup, interval_s=interval)
+            for label, entry in usable.items()
+        }
         for interval, series in windows.items()
     }
-    best = {interval: _winner(usable, scored) for interval, scored in scores.items()}
+    costs = (
+        {} if replay is None else {interval: _costs(usable, interval, replay, notes) for interval in windows}
+    )
+    best = {interval: _winner(usable, _ranks(scores[interval], costs.get(interval))) for interval in windows}
     empty = [f"{interval:g}" for interval, entry in best.items() if entry is None]
     return LoadPredictorResult(
         best_by_interval={interval: FALLBACK if entry is None else entry for interval, entry in best.items()},
@@ -165,6 +185,7 @@ def _sweep(
             i: {label: score.n_scored for label, score in scored.items()} for i, scored in scores.items()
         },
         notes=tuple(notes),
+        costs=costs,
     )
 
 
@@ -180,7 +201,7 @@ def _usable(labelled: Mapping[str, CompositeEntry]) -> tuple[dict[str, Composite
     notes: list[str] = []
     for label, entry in labelled.items():
         try:
-            make_forecaster(predictor_fields(entry))
+            make_forecaster(entry)
         except UnsupportedError as error:
             notes.append(f"load predictor candidate {label} skipped: {error}")
         else:
@@ -188,11 +209,32 @@ def _usable(labelled: Mapping[str, CompositeEntry]) -> tuple[dict[str, Composite
     return usable, notes
 
 
+def _costs(
+    entries: Mapping[str, CompositeEntry], interval_s: float, replay: PredictorReplay, notes: list[str]
+) -> dict[str, ReplayCost]:
+    """Replay every candidate; one that cannot be replayed costs infinitely much, and a note says why."""
+    costs: dict[str, ReplayCost] = {}
+    for label, entry in entries.items():
+        try:
+            costs[label] = replay(interval_s, entry)
+        except AISimulateError as error:
+            costs[label] = ReplayCost(math.inf, math.inf)
+            notes.append(f"load predictor candidate {label} at {interval_s:g} s was not replayed: {error}")
+    return costs
+
+
+def _ranks(
+    scores: Mapping[str, PresetScore], costs: Mapping[str, ReplayCost] | None
+) -> dict[str, tuple[float, ...]]:
+    """Give what candidates are compared by, the lowest being the best."""
+    if costs is None:
+        return {label: (score.loss,) for label, score in scores.items()}
+    return {label: (cost.sla_violations, cost.gpu_hours) for label, cost in costs.items()}
+
+
 def _winner(
-    entries: Mapping[str, CompositeEntry], scored: Mapping[str, PresetScore]
+    entries: Mapping[str, CompositeEntry], ranks: Mapping[str, tuple[float, ...]]
 ) -> CompositeEntry | None:
-    best, lowest = None, math.inf
-    for label, score in scored.items():
-        if score.loss < lowest:
-            best, lowest = entries[label], score.loss
-    return best
+    """Give the first of the best candidates; None when there is none with a finite rank."""
+    best = min(ranks, key=lambda label: ranks[label], default=None)
+    return None if best is None or math.inf in ranks[best] else entries[best]

@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import show_python
+from aisimulate.forecast.traffic import Window
+from aisimulate.workload.formats import load_trace
 from aisimulate.workload.jsonl import parse_line
 from aisimulate.workload.lines import text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-
-class Window(NamedTuple):
-    """Requests that arrive in one window, and their mean lengths in tokens (all 0 when idle)."""
-
-    num_req: float
-    isl: float
-    osl: float
+_MOST_WINDOWS = 1_000_000
 
 
 class Arrival(NamedTuple):
@@ -38,19 +34,45 @@ def build_windows(path: str | Path, interval_s: float) -> list[Window]:
     return aggregate(read_arrivals(Path(path)), interval_s)
 
 
-def read_arrivals(path: Path) -> list[Arrival]:
-    """Read the timed requests of a Mooncake trace; later turns of a session have no time and are left out."""
+def read_arrivals(path: Path, trace_format: str = "mooncake") -> list[Arrival]:
+    """Read the timed requests of a trace; later turns of a session have no time and are left out.
+
+    Times are relative to the first request, except for Mooncake rows, which keep theirs. Raises InputError
+    for a wrong row, OSError for an unreadable file.
+    """
+    return _mooncake_arrivals(path) if trace_format == "mooncake" else _arrivals(path, trace_format)
+
+
+def _arrivals(path: Path, trace_format: str) -> list[Arrival]:
+    sessions = load_trace([path], trace_format).sessions
+    timed = [(session.arrival_ms, session.turns[0]) for session in sessions if session.arrival_ms is not None]
+    start_ms = min((arrival_ms for arrival_ms, _ in timed), default=0.0)
+    return [
+        Arrival(arrival_ms - start_ms, turn.input_tokens, turn.output_tokens) for arrival_ms, turn in timed
+    ]
+
+
+def _mooncake_arrivals(path: Path) -> list[Arrival]:
     rows = (_arrival(path, number, parse_line(path, number, line)) for number, line in text_lines(path))
     return [arrival for arrival in rows if arrival is not None]
 
 
 def aggregate(arrivals: Sequence[Arrival], interval_s: float) -> list[Window]:
-    """Count and average arrivals per window; idle windows between the first and the last are kept."""
+    """Count and average arrivals per window; idle windows between the first and the last are kept.
+
+    Raises InputError when that makes more windows than anybody can want.
+    """
     buckets: dict[int, list[Arrival]] = {}
     for arrival in arrivals:
         buckets.setdefault(int(arrival.timestamp_ms // (1000.0 * interval_s)), []).append(arrival)
     if not buckets:
         return []
+    count = max(buckets) - min(buckets) + 1
+    if count > _MOST_WINDOWS:
+        raise InputError(
+            f"windows of {interval_s:g} s would cut the trace into {count:,}, "
+            f"of which at most {_MOST_WINDOWS:,} are taken"
+        )
     return [_window(buckets.get(index, [])) for index in range(min(buckets), max(buckets) + 1)]
 
 

@@ -6,7 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from aisimulate.core.errors import nearest
-from aisimulate.spica.presets import FPM_SAMPLING, LOAD_SENSITIVITY, SCALING_POLICIES, ScalingPolicy
+from aisimulate.spica.presets import (
+    DIRECT_POLICIES,
+    FPM_SAMPLING,
+    LOAD_SENSITIVITY,
+    SCALING_POLICIES,
+    ScalingPolicy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +38,12 @@ _NO_SCALING = asdict(SCALING_POLICIES["disabled"])
 
 
 def scaling_fields(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a scaling policy: two flags and two intervals (s); absent ones are False and None."""
+    """Flatten a scaling policy: two flags and two intervals (s); absent ones are False and None.
+
+    One that sizes directly has `planner_mode` besides.
+    """
+    if isinstance(entry, str) and entry in DIRECT_POLICIES:
+        return {**asdict(DIRECT_POLICIES[entry]), "planner_mode": "direct"}
     if isinstance(entry, str):
         entry = asdict(_preset("planner_scaling_policy", SCALING_POLICIES, entry))
     return {**_NO_SCALING, **entry}
@@ -56,6 +67,11 @@ def enables_scaling(entry: str | Mapping[str, Any]) -> bool:
     """Whether a policy runs any scaling loop."""
     fields = scaling_fields(entry)
     return bool(fields["enable_throughput_scaling"] or fields["enable_load_scaling"])
+
+
+def reads_details(entry: str | Mapping[str, Any]) -> bool:
+    """Whether a policy learns from forward passes, so that sampling and sensitivity can act."""
+    return enables_scaling(entry) and scaling_fields(entry).get("planner_mode") != "direct"
 
 
 def throughput_intervals(policies: Iterable[str | Mapping[str, Any]]) -> list[float]:

@@ -40,6 +40,7 @@ def effective_config(
     if capabilities is not None:
         # Before the last filter, which would otherwise speak of a planner that is dropped anyway.
         steps.insert(2, lambda current: apply_capabilities(current, capabilities))
+        steps.append(_collapse_disk_weight)
         if is_agentic:
             steps.append(_keep_aggregated)
     current, notes = _run(steps, config)
@@ -58,12 +59,16 @@ def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = C
     """
     _refuse_pinned(config, capabilities)
     offloads, has_disk = config.search_space.num_g2_blocks > 0, config.search_space.num_g3_blocks > 0
+    drafts = bool(config.search_space.aic_nextn)
     rules: dict[str, Callable[[Any], bool]] = {
         "deployment_mode": lambda mode: (
             _TOPOLOGIES[mode] in capabilities.topologies and not (has_disk and mode == "disagg")
         ),
         "backend": lambda backend: backend in capabilities.backends and not (offloads and backend != "vllm"),
-        "router_mode": lambda mode: mode in capabilities.placements,
+        "router_mode": lambda mode: (
+            mode in capabilities.placements
+            and not (mode == "kv_router" and drafts and not capabilities.routed_speculation)
+        ),
         "planner_scaling_policy": lambda policy: (
             "planner" in capabilities.scalings or not enables_scaling(policy)
         ),
@@ -175,6 +180,16 @@ def _collapse_easy_planner(config: SmartSearchConfig) -> FilterResult:
         return config, []
     note = f"{', '.join(several)}: no effect on a planner that optimises {target}; one choice is searched"
     return _with_choices(config, {knob: getattr(space, knob)[:1] for knob in several}), [note]
+
+
+def _collapse_disk_weight(config: SmartSearchConfig) -> FilterResult:
+    """Search one worth of a block on disk where the router is searched: no deployment has a disk tier."""
+    space = config.search_space
+    is_searched = space.num_g2_blocks > 0 and "kv_router" in space.router_mode
+    if not is_searched or len(space.disk_cache_hit_weight) == 1:
+        return config, []
+    note = "disk_cache_hit_weight: no effect without a disk tier; one choice is searched"
+    return _with_choices(config, {"disk_cache_hit_weight": space.disk_cache_hit_weight[:1]}), [note]
 
 
 def _with_choices(config: SmartSearchConfig, choices: dict[str, list[Any]]) -> SmartSearchConfig:

@@ -180,5 +180,7 @@ def _adapters(plan: DeploymentPlan) -> Payload:
     if plan.router_mode != "round_robin":
         adapters["placement"] = {"provider": plan.router_mode, "config": plan.router_config}
     if plan.planner_config is not None:
-        adapters["scaling"] = {"provider": "planner", "config": plan.planner_config}
+        # The interval of a loop that is off may be null.
+        config = {name: value for name, value in plan.planner_config.items() if value is not None}
+        adapters["scaling"] = {"provider": "planner", "config": config}
     return adapters

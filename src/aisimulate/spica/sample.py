@@ -14,7 +14,7 @@ from aisimulate.spica.parallel_enum import (
     shape_prefix,
     strategy_label,
 )
-from aisimulate.spica.planner import fpm_fields, load_sensitivity_fields, scaling_fields
+from aisimulate.spica.planner import fpm_fields, load_sensitivity_fields, reads_details, scaling_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,8 +141,11 @@ def _planner_fields(selection: Mapping[str, Any], predictor: LoadPredictorResult
     interval_s = scaling["throughput_adjustment_interval_seconds"]
     fields["throughput_adjustment_interval_seconds"] = interval_s
     fields["load_adjustment_interval_seconds"] = scaling["load_adjustment_interval_seconds"]
-    fields |= fpm_fields(selection["planner_fpm_sampling"])
-    fields |= load_sensitivity_fields(selection["planner_load_sensitivity"])
+    if "planner_mode" in scaling:
+        fields["planner_mode"] = scaling["planner_mode"]
+    if reads_details(policy):
+        fields |= fpm_fields(selection["planner_fpm_sampling"])
+        fields |= load_sensitivity_fields(selection["planner_load_sensitivity"])
     winners = predictor.best_by_interval if predictor is not None else {}
     if scaling["enable_throughput_scaling"] and interval_s in winners:
         fields |= predictor_fields(winners[interval_s])

@@ -15,7 +15,7 @@ from aisimulate.spica.model_hw import NoTimingData, NoViableParallelConfig, gpus
 from aisimulate.spica.parallel_enum import ROLES, describe_config
 from aisimulate.spica.pin_problems import pin_problem
 from aisimulate.spica.pinned_configs import pinned_configs
-from aisimulate.spica.planner import enables_scaling
+from aisimulate.spica.planner import reads_details
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def _router_knobs(search_space: SearchSpace) -> list[str]:
 
 
 def _planner_knobs(search_space: SearchSpace) -> list[str]:
-    scaling = any(enables_scaling(policy) for policy in search_space.planner_scaling_policy)
+    scaling = any(reads_details(policy) for policy in search_space.planner_scaling_policy)
     return ["planner_scaling_policy", *(PLANNER_DETAIL_KNOBS if scaling else ())]
 
 

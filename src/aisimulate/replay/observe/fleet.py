@@ -11,8 +11,8 @@ from aisimulate.replay.fleet import Fleet
 
 if TYPE_CHECKING:
     from aisimulate.engine.protocols import Worker
+    from aisimulate.replay.fleet import Placement
     from aisimulate.replay.observe.hub import Hub
-    from aisimulate.router.round_robin import RoundRobin
     from aisimulate.workload.drivers import Driver
 
 
@@ -23,7 +23,7 @@ class ObservedFleet(Fleet):
         self,
         workers: list[Worker],
         driver: Driver,
-        placement: RoundRobin,
+        placement: Placement,
         limit_ns: int | None,
         hub: Hub,
     ) -> None:

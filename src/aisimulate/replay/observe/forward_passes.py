@@ -75,12 +75,12 @@ class _RankLog:
 
     __slots__ = ("fresh", "in_flight", "latest", "preempted", "published_ns")
 
-    def __init__(self) -> None:
+    def __init__(self, now_ns: int) -> None:
         self.fresh = Lengths()
         self.preempted = Lengths()
         self.in_flight: ForwardPass | None = None  # its first pass, without duration
         self.latest: ForwardPass | None = None  # since it was last asked for
-        self.published_ns = 0  # when the latest pass ended, or the rank was last reported idle
+        self.published_ns = now_ns  # when the latest pass ended, or the rank was last reported idle
 
     def leave(self, sequence: Sequence, readmitted: bool) -> None:
         """Take a request out of the queue."""
@@ -94,14 +94,23 @@ class ForwardPassLog(Observer):
     """Keeps the latest pass of every rank; `collect` gives those that ended since it was last called."""
 
     def __init__(self) -> None:
-        self._workers: list[WatchedWorker] = []
-        self._logs: list[list[_RankLog]] = []
+        self._workers: dict[int, WatchedWorker] = {}
+        self._logs: dict[int, list[_RankLog]] = {}
         self._now_ns = 0
 
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Open a log for each rank."""
-        self._workers = workers
-        self._logs = [[_RankLog() for _ in worker.ranks] for worker in workers]
+        for worker in workers:
+            self.joined(worker, 0)
+
+    def joined(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Open the logs of a worker that is ready since `now_ns`."""
+        self._workers[worker.index] = worker
+        self._logs[worker.index] = [_RankLog(now_ns) for _ in worker.ranks]
+
+    def left(self, worker: WatchedWorker) -> None:
+        """Close the logs of a worker."""
+        del self._workers[worker.index], self._logs[worker.index]
 
     def before(self, now_ns: int) -> None:
         """Move the clock."""
@@ -124,7 +133,11 @@ class ForwardPassLog(Observer):
                 log.leave(sequence, readmitted=bool(sequence.admissions))
             for sequence in work.preempted:
                 log.preempted = log.preempted.plus(sequence.tokens)
+            self._look_at_queue(worker, work, log)
             log.in_flight = _describe(worker, work, log)
+
+    def _look_at_queue(self, worker: WatchedWorker, work: RankPass, log: _RankLog) -> None:
+        """Correct what the log knows of the queue; nothing to do where every request is submitted."""
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Keep the last of the passes that ended."""
@@ -139,7 +152,8 @@ class ForwardPassLog(Observer):
 
         Ordered by worker and rank; each pass is given once.
         """
-        return [item for worker in self._workers for item in self._collect_worker(worker, now_ns)]
+        workers = sorted(self._workers)
+        return [item for index in workers for item in self._collect_worker(self._workers[index], now_ns)]
 
     def _collect_worker(self, worker: WatchedWorker, now_ns: int) -> list[ForwardPass]:
         items = []
@@ -156,6 +170,15 @@ class ForwardPassLog(Observer):
                 items.append(log.latest)
                 log.latest = None
         return items
+
+
+class DecodePassLog(ForwardPassLog):
+    """The log of a decode pool, whose requests enter the queue with their prompt and wait as decodes."""
+
+    def _look_at_queue(self, worker: WatchedWorker, work: RankPass, log: _RankLog) -> None:
+        """Take the queue as it is."""
+        log.fresh = Lengths()
+        log.preempted = Lengths.of(worker.ranks[work.rank].waiting_lengths)
 
 
 def _describe(worker: WatchedWorker, work: RankPass, log: _RankLog) -> ForwardPass:

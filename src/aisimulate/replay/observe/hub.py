@@ -34,6 +34,12 @@ class Observer:
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Take note that the passes in flight ended, and with them these requests."""
 
+    def joined(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Take note that another worker got ready, where pools scale."""
+
+    def left(self, worker: WatchedWorker) -> None:
+        """Take note that a worker was removed, where pools scale."""
+
     def finish(self, end_ns: int) -> None:
         """Take note that the replay ended; `end_ns` is the last pass boundary or arrival."""
 
@@ -73,6 +79,16 @@ class Hub:
         """Pass on that passes ended."""
         for observer in self._observers:
             observer.ended(worker, terminal)
+
+    def joined(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Pass on that a worker got ready."""
+        for observer in self._observers:
+            observer.joined(worker, now_ns)
+
+    def left(self, worker: WatchedWorker) -> None:
+        """Pass on that a worker was removed."""
+        for observer in self._observers:
+            observer.left(worker)
 
     def finish(self, end_ns: int) -> None:
         """Pass on that the replay ended."""

@@ -1,0 +1,117 @@
+"""Settings of the KV-aware router (spec 03 section A8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from aisimulate.config.base import U64, FieldError, Millis, NonNegative, Positive, StrictModel
+from aisimulate.config.messages import parse_model
+from aisimulate.config.spec import ReplaySpec
+
+PROVIDER = "kv_router"
+PATH = "spec.adapters.placement.config"
+
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+# Settings that only act together with another one: name -> (the other, what it has to be).
+_NEEDS: dict[str, tuple[str, str]] = {
+    "router_ttl_secs": ("use_kv_events", "false"),
+    "router_queue_policy": ("router_queue_threshold", "a number"),
+    "router_output_block_decay": ("router_track_output_blocks", "true"),
+    "router_prefill_load_model": ("router_track_prefill_tokens", "true"),
+    "overlap_score_credit_decay": ("router_track_prefill_tokens", "true"),
+    "router_track_output_blocks": ("router_track_active_blocks", "true"),
+}
+
+
+class KvRouterConfig(StrictModel):
+    """How requests are placed by cache content and load; costs are in blocks.
+
+    `overlap_score_weight` is an old name: it sets `prefill_load_scale`, and 0 takes the credit away too.
+    `tie_break` and `seed` are ours: equal costs go to the first target or to a drawn one, and `seed` is that
+    of all draws.
+    """
+
+    field_aliases: ClassVar[Mapping[str, str]] = {"temperature": "router_temperature"}
+
+    overlap_score_credit: NonNegative = 1.0
+    overlap_score_credit_decay: NonNegative = 0.0
+    overlap_score_weight: NonNegative | None = None
+    prefill_load_scale: NonNegative = 1.0
+    router_temperature: NonNegative = 0.0
+    host_cache_hit_weight: _Share = 0.75
+    disk_cache_hit_weight: _Share = 0.25
+    decode_active_request_weight: NonNegative = 0.0
+    use_kv_events: bool = True
+    kv_event_lag_ms: Millis = 0.0
+    router_ttl_secs: Positive = 120.0
+    router_track_active_blocks: bool = True
+    router_track_prefill_tokens: bool = True
+    router_assume_kv_reuse: bool = True
+    router_track_output_blocks: bool = False
+    router_output_block_decay: bool = False
+    router_prefill_load_model: Literal["none", "aic", "ais"] = "none"
+    router_queue_threshold: NonNegative | None = None
+    router_queue_policy: Literal["fcfs", "lcfs", "wspt"] = "fcfs"
+    tie_break: Literal["lowest", "random"] = "lowest"
+    seed: U64 = 0
+
+    @model_validator(mode="after")
+    def _settings_act(self) -> Self:
+        for name, (other, needed) in _NEEDS.items():
+            is_set = getattr(self, name) != type(self).model_fields[name].default
+            if is_set and not self._is(other, needed):
+                raise FieldError(name, f"has no effect unless {other} is {needed}")
+        if self.tie_break == "random" and self.router_temperature > 0:
+            raise FieldError("tie_break", "'random' has no effect with a router_temperature above 0")
+        if self.kv_event_lag_ms and not self.use_kv_events:
+            raise FieldError("kv_event_lag_ms", "has no effect unless use_kv_events is true")
+        return self
+
+    def _is(self, name: str, needed: str) -> bool:
+        value = getattr(self, name)
+        return {"true": value is True, "false": value is False, "a number": value is not None}[needed]
+
+    @model_validator(mode="after")
+    def _one_weight(self) -> Self:
+        if self.overlap_score_weight is None:
+            return self
+        for name in ("prefill_load_scale", "overlap_score_credit"):
+            if name in self.model_fields_set:
+                raise FieldError("overlap_score_weight", f"may not be combined with {name}")
+        return self
+
+
+def kv_router_config(spec: ReplaySpec) -> KvRouterConfig | None:
+    """Read the settings of the router, None where requests are placed otherwise. Raises `InputError`."""
+    placement = spec.adapters.placement
+    if placement.provider != PROVIDER:
+        return None
+    return parse_model(KvRouterConfig, {} if placement.config is None else placement.config, PATH)
+
+
+def unused_router_settings(spec: ReplaySpec) -> Iterator[str]:
+    """Name every setting of the router that was given and cannot act, one line each."""
+    config = kv_router_config(spec)
+    if config is None:
+        return
+    ranks = [spec.engine.role(stage).rank for stage in spec.stages]
+    has_host = any(rank.native_host_offload is not None for rank in ranks)
+    has_disk = any(rank.g3_offload is not None for rank in ranks)
+    draws = config.router_temperature > 0 or config.tie_break == "random"
+    no_prefills, untold = not config.router_track_prefill_tokens, "without router_track_prefill_tokens"
+    no_blocks = not config.router_track_active_blocks
+    rules = (
+        ("host_cache_hit_weight", not has_host, "without host memory"),
+        ("disk_cache_hit_weight", not has_disk, "without a disk tier"),
+        ("seed", not draws, "without router_temperature or tie_break 'random'"),
+        ("router_assume_kv_reuse", no_blocks, "without router_track_active_blocks"),
+        ("prefill_load_scale", no_prefills, untold),
+        ("overlap_score_credit", no_prefills, untold),
+    )
+    for name, is_unused, reason in rules:
+        if is_unused and name in config.model_fields_set:
+            yield f"{PATH}.{name}: no effect {reason}"

@@ -1,0 +1,217 @@
+"""Settings of the scaling policies (`spec.adapters.scaling`): planner and script (spec 03 section B1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from aisimulate.config.base import Count, FieldError, Millis, Positive, PositiveCount, StrictModel
+from aisimulate.core.limits import MAX_GPUS, MAX_WORKERS
+
+Interval = Annotated[float, Field(ge=0.001, le=1e9, allow_inf_nan=False)]
+Gpus = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
+Floor = Annotated[int, Field(ge=0, le=MAX_WORKERS)]
+RoleFloor = Annotated[int, Field(ge=1, le=MAX_WORKERS)]
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Tokens = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+_CLOSE = 1e-9
+
+SLA_ONLY = (
+    "ttft_ms",
+    "itl_ms",
+    "throughput_adjustment_interval_seconds",
+    "max_throughput_scaling_replicas",
+    "max_num_fpm_samples",
+    "fpm_sample_bucket_size",
+    "load_scaling_down_sensitivity",
+    "load_min_observations",
+    "load_predictor",
+    "load_predictor_log1p",
+    "prophet_window_size",
+    "kalman_q_level",
+    "kalman_q_trend",
+    "kalman_r",
+    "kalman_min_points",
+)
+"""What only target `sla` reads."""
+
+REFERENCE_ONLY = (
+    "max_throughput_scaling_replicas",
+    "max_num_fpm_samples",
+    "fpm_sample_bucket_size",
+    "load_scaling_down_sensitivity",
+    "load_min_observations",
+)
+"""What only the reference mode reads."""
+
+PREDICTOR = SLA_ONLY[SLA_ONLY.index("load_predictor") :]
+
+
+class Scheduling(StrictModel):
+    """How often the planner wakes up (s); None: the greatest interval that divides those of its branches."""
+
+    scale_interval_seconds: Interval | None = None
+
+
+class PlannerConfig(StrictModel):
+    """The planner: targets, intervals (s), bounds (GPUs, replicas, ms) and what it learns from.
+
+    `planner_mode` is ours: `reference` decides as the reference does; `direct` asks the simulator's own
+    timing for capacity, and scales to what is needed in one step.
+    """
+
+    field_aliases: ClassVar[Mapping[str, str]] = {
+        "throughput_adjustment_interval": "throughput_adjustment_interval_seconds",
+        "load_adjustment_interval": "load_adjustment_interval_seconds",
+        "ttft": "ttft_ms",
+        "itl": "itl_ms",
+    }
+
+    planner_mode: Literal["reference", "direct"] = "reference"
+    mode: Literal["agg", "disagg"] | None = None
+    optimization_target: Literal["throughput", "latency", "load", "sla"] = "throughput"
+    enable_throughput_scaling: bool = True
+    enable_load_scaling: bool = False
+    throughput_adjustment_interval_seconds: Interval = 180.0
+    load_adjustment_interval_seconds: Interval = 5.0
+    scheduling: Scheduling = Scheduling()
+    max_throughput_scaling_replicas: PositiveCount = 8
+    max_gpu_budget: Gpus = 8
+    min_gpu_budget: Gpus = -1
+    min_endpoint: Floor = 1
+    prefill_min_endpoint: RoleFloor | None = None
+    decode_min_endpoint: RoleFloor | None = None
+    prefill_engine_num_gpu: PositiveCount | None = None
+    decode_engine_num_gpu: PositiveCount | None = None
+    ttft_ms: Positive = 500.0
+    itl_ms: Positive = 50.0
+    load_predictor: str = "arima"
+    load_predictor_log1p: bool = False
+    prophet_window_size: PositiveCount = 50
+    kalman_q_level: Variance = 1.0
+    kalman_q_trend: Variance = 0.1
+    kalman_r: Positive = 10.0
+    kalman_min_points: PositiveCount = 5
+    max_num_fpm_samples: PositiveCount = 64
+    fpm_sample_bucket_size: PositiveCount = 16
+    load_scaling_down_sensitivity: Percent = 80.0
+    load_min_observations: PositiveCount = 5
+    prefill_scale_up_queue_tokens: Tokens | None = None
+    prefill_scale_down_queue_tokens: Tokens | None = None
+    decode_scale_up_kv_rate: Tokens | None = None
+    decode_scale_down_kv_rate: Tokens | None = None
+    speculative_nextn: Count = 0
+    report_interval_hours: None = None
+    live_dashboard_port: Literal[0] = 0
+
+    @property
+    def is_sla(self) -> bool:
+        """Whether bounds on latency are aimed at."""
+        return self.optimization_target == "sla"
+
+    @property
+    def scales_by_throughput(self) -> bool:
+        """Whether a forecast decides."""
+        return self.is_sla and self.enable_throughput_scaling
+
+    @property
+    def scales_by_load(self) -> bool:
+        """Whether the load decides."""
+        return not self.is_sla or self.enable_load_scaling
+
+    @property
+    def inert(self) -> tuple[str, ...]:
+        """Fields that were given and have no effect on this target."""
+        unread: tuple[str, ...] = () if self.is_sla else SLA_ONLY
+        if self.planner_mode == "direct":
+            # It forecasts whatever its target, and learns nothing.
+            unread = (*(name for name in unread if name not in PREDICTOR), *REFERENCE_ONLY)
+        return tuple(name for name in dict.fromkeys(unread) if name in self.model_fields_set)
+
+    def predictor(self) -> dict[str, Any]:
+        """Name the forecaster and its options."""
+        return {name: getattr(self, name) for name in PREDICTOR}
+
+    @field_validator("fpm_sample_bucket_size")
+    @classmethod
+    def _square(cls, value: int) -> int:
+        if math.isqrt(value) ** 2 != value:
+            raise ValueError(f"{value} is not a perfect square")
+        return value
+
+    @model_validator(mode="after")
+    def _branches(self) -> Self:
+        given = self.model_fields_set
+        if self.planner_mode == "direct" and self.optimization_target == "load":
+            raise FieldError(
+                "optimization_target", "'load' has thresholds, which planner_mode 'direct' has no use for"
+            )
+        if self.is_sla:
+            if not (self.enable_throughput_scaling or self.enable_load_scaling):
+                raise FieldError("enable_load_scaling", "false, and throughput scaling is off too")
+            return self
+        target = self.optimization_target
+        if "enable_throughput_scaling" in given and self.enable_throughput_scaling:
+            raise FieldError(
+                "enable_throughput_scaling", f"true needs optimization_target 'sla', not {target!r}"
+            )
+        if "enable_load_scaling" in given and not self.enable_load_scaling:
+            raise FieldError("enable_load_scaling", f"false leaves target {target!r} nothing to scale by")
+        return self
+
+    @model_validator(mode="after")
+    def _intervals(self) -> Self:
+        load_s, throughput_s = (
+            self.load_adjustment_interval_seconds,
+            self.throughput_adjustment_interval_seconds,
+        )
+        if self.scales_by_throughput and self.scales_by_load and load_s >= throughput_s:
+            problem = f"{load_s:g} must be below throughput_adjustment_interval_seconds ({throughput_s:g})"
+            raise FieldError("load_adjustment_interval_seconds", problem)
+        tick_s = self.scheduling.scale_interval_seconds
+        for interval_s in (load_s, throughput_s) if self.scales_by_throughput else (load_s,):
+            if tick_s is not None and abs(interval_s / tick_s - round(interval_s / tick_s)) > _CLOSE:
+                problem = f"{tick_s:g} does not divide the interval {interval_s:g}"
+                raise FieldError("scheduling.scale_interval_seconds", problem)
+        return self
+
+    @model_validator(mode="after")
+    def _budget(self) -> Self:
+        if 0 <= self.max_gpu_budget < self.min_gpu_budget:
+            problem = f"{self.min_gpu_budget} is above max_gpu_budget ({self.max_gpu_budget})"
+            raise FieldError("min_gpu_budget", problem)
+        return self
+
+    @model_validator(mode="after")
+    def _thresholds(self) -> Self:
+        pairs = (("prefill", "queue_tokens"), ("decode", "kv_rate"))
+        for role, unit in pairs:
+            names = [f"{role}_scale_{way}_{unit}" for way in ("up", "down")]
+            up, down = (getattr(self, name) for name in names)
+            if self.optimization_target != "load":
+                given = next((name for name in names if getattr(self, name) is not None), None)
+                if given is not None:
+                    raise FieldError(given, "has an effect with optimization_target 'load' only")
+            elif up is not None and down is not None and up <= down:
+                raise FieldError(names[0], f"{up:g} must be above {names[1]} ({down:g})")
+        return self
+
+
+class ScriptStep(StrictModel):
+    """Workers that the pools should have from a tick on; None: as before."""
+
+    target_prefill: Floor | None = None
+    target_decode: Floor | None = None
+
+
+class ScriptConfig(StrictModel):
+    """A fixed plan: the decisions of ticks from `first_tick_ms` on, `step_ms` apart."""
+
+    first_tick_ms: Annotated[Millis, Field(gt=0)]
+    step_ms: Annotated[float, Field(ge=0.001, le=9e12, allow_inf_nan=False)]
+    decisions: Annotated[tuple[ScriptStep, ...], Field(strict=False, min_length=1)]

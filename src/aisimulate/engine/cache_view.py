@@ -1,0 +1,293 @@
+"""What a router sees of the prefix cache of one rank: the blocks that the engine has told it of so far.
+
+No index is kept beside the cache. The pool of the rank is asked when a request is placed, after what its run
+in flight did until then, and less what nobody has heard of yet (`CacheChanges`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aisimulate.engine.cache_changes import CacheChanges, agreement
+from aisimulate.engine.logged_pools import LoggedOffloadPool, LoggedRadixPool, LoggedRunPool, LoggedRuns
+from aisimulate.engine.offload_scheduler import Offloading
+from aisimulate.engine.run_progress import pass_ends_of, passes_by
+from aisimulate.engine.sglang_scheduler import SglangScheduler
+
+if TYPE_CHECKING:
+    from aisimulate.engine.decode_set import DecodeSet
+    from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.run_pool import Node
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+class CacheView(Protocol):
+    """The cache of one rank, seen from outside; `lags` if what happens is known later only."""
+
+    lags: bool
+    changes: CacheChanges
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
+        ...
+
+    def end_pass(self, end_ns: int) -> None:
+        """Take note, before they are ended, that the passes in flight of the worker end at `end_ns`."""
+        ...
+
+    def publish(self, end_ns: int) -> None:
+        """Tell of what happened until `end_ns`, when passes ended."""
+        ...
+
+    def hold(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note of a prompt that is computed, and kept until it is handed over."""
+        ...
+
+    def let_go(self, sequence: Sequence) -> None:
+        """Take note that it was handed over."""
+        ...
+
+
+class _LaggingView:
+    """What the views have in common. `_stepped` passes of the run in flight were gone through one by one."""
+
+    __slots__ = ("_pass_ends", "_passes_by", "_stepped", "_worker", "changes", "lags")
+
+    def __init__(self, worker: Worker, changes: CacheChanges, lags: bool) -> None:
+        self.changes = changes
+        self.lags = lags
+        self._worker = worker
+        self._stepped = 0
+        self._passes_by = passes_by(worker)
+        self._pass_ends = pass_ends_of(worker)
+
+    def end_pass(self, end_ns: int) -> None:
+        """Take note, before they are ended, that the passes in flight of the worker end at `end_ns`."""
+        if self.lags:
+            self._catch_up(end_ns)
+            self._stepped = 0
+        else:
+            self.changes.ignored = True
+
+    def publish(self, end_ns: int) -> None:
+        """Tell of what happened until `end_ns`, when passes ended."""
+        changes = self.changes
+        changes.ignored = False
+        if changes.fresh:
+            changes.publish(end_ns)
+
+    def hold(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note of a prompt that is computed, and kept until it is handed over: it is in the pool."""
+
+    def let_go(self, sequence: Sequence) -> None:
+        """Take note that it was handed over."""
+
+    def _catch_up(self, now_ns: int) -> bool:
+        """Let the run in flight have done to the pool what it had done by `now_ns`; False: nothing."""
+        if self.lags:
+            ends_ns = self._pass_ends(now_ns)[self._stepped :]
+            for end_ns in ends_ns:
+                self._stepped += 1
+                self._grow(self._stepped)
+                self.changes.publish(end_ns)
+            return bool(ends_ns)
+        passes = self._passes_by(now_ns)
+        if passes:
+            self._grow(passes)
+            self.changes.publish(now_ns)
+        return passes > 0
+
+    def _grow(self, passes: int) -> None:
+        raise NotImplementedError
+
+
+class RunCacheView(_LaggingView):
+    """The cache of a rank that schedules like vLLM."""
+
+    __slots__ = ("_first_nodes", "_pool", "_rank")
+
+    def __init__(self, rank: RankScheduler, worker: Worker, lag_ns: int) -> None:
+        """Look into an unused rank of `worker`; messages take `lag_ns`."""
+        pool: LoggedRuns
+        if isinstance(rank, Offloading):
+            rank.host.pool = pool = LoggedOffloadPool(rank.params.num_gpu_blocks, rank.block_size)
+        else:
+            pool = LoggedRunPool(rank.params.num_gpu_blocks, rank.block_size)
+        rank.pool = self._pool = pool
+        rank.tells = True
+        self._first_nodes = pool.root.children
+        self._rank = rank
+        pool.changes = CacheChanges(lag_ns)
+        super().__init__(worker, pool.changes, lag_ns > 0)
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
+        keys = sequence.keys
+        return 0 if keys is None else self._prefix(keys, limit, now_ns)
+
+    def _prefix(self, keys: list[int], limit: int, now_ns: int) -> int:
+        pool = self._pool
+        if not limit:
+            return 0
+        node, stride = pool.root.children.get(keys[0]), pool.stride
+        hit = 0
+        if node is not None:
+            hit = node.len
+            # Most prompts share their first blocks with others, and nothing else.
+            if hit > stride or hit >= limit or keys[hit // stride] in node.children:
+                hit, _, node, _ = pool.match(keys, limit)
+        changes, rank = self.changes, self._rank
+        # The run in flight may have evicted blocks that nobody holds, or completed planned ones.
+        is_ahead = self._worker.busy and ((node is not None and not node.ref) or rank.planned)
+        if is_ahead or changes.fresh or changes.late:
+            if self._catch_up(now_ns):
+                hit = pool.match(keys, limit)[0]
+            if changes.fresh or changes.late:
+                return changes.visible(keys, stride, hit, limit, now_ns)
+        return hit
+
+    def _grow(self, passes: int) -> None:
+        rank = self._rank
+        if not rank.run_batch:
+            return
+        opened = rank.decoders.demand(passes)
+        if opened > rank._opening:
+            self._pool.take(opened - rank._opening)
+            rank._opening = opened
+        if rank.planned:
+            rank.publish(rank.planned, passes)
+
+
+class RadixCacheView(_LaggingView):
+    """The cache of an SGLang rank.
+
+    A prefill rank tells of the prompts it keeps (`_held`, with the instants from which on that is known),
+    although they get into the tree only when they are handed over.
+    """
+
+    __slots__ = ("_held", "_lag_ns", "_pool", "_rank")
+
+    def __init__(self, rank: SglangScheduler, worker: Worker, lag_ns: int) -> None:
+        """Look into an unused rank of `worker`; messages take `lag_ns`."""
+        params = rank.params
+        pool = LoggedRadixPool(params.num_gpu_blocks, params.block_size, params.enable_prefix_caching)
+        rank.pool = self._pool = pool
+        self._rank = rank
+        pool.changes = CacheChanges(lag_ns)
+        super().__init__(worker, pool.changes, lag_ns > 0)
+        self._lag_ns = lag_ns
+        self._held: dict[Sequence, int] = {}
+
+    def hold(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note of a prompt that is computed, and kept until it is handed over."""
+        self._held[sequence] = now_ns + self._lag_ns
+
+    def let_go(self, sequence: Sequence) -> None:
+        """Take note that it was handed over."""
+        self._held.pop(sequence, None)
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full pages of a prompt, at most `limit`, that are known to be cached."""
+        hit = self._cached(sequence, limit, now_ns)
+        for held, known_ns in self._held.items():
+            if known_ns <= now_ns and held.keys is not None and sequence.keys is not None:
+                pages = min(limit, held.computed // self._pool.page_size)
+                hit = max(hit, agreement(held.keys, sequence.keys, sequence.stride, 0, pages))
+        return hit
+
+    def _cached(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        keys, pool, changes = sequence.keys, self._pool, self.changes
+        if keys is None or not pool.caching:
+            return 0
+        sequence.shared = limit
+        hit, node, _ = pool.match(sequence, limit)
+        is_ahead = self._worker.busy and ((hit and not node.ref) or self._rank.planned)
+        if is_ahead or changes.fresh or changes.late:
+            if self._catch_up(now_ns):
+                hit = pool.match(sequence, limit)[0]
+            if changes.fresh or changes.late:
+                return changes.visible(keys, pool.stride, hit, limit, now_ns)
+        return hit
+
+    def _grow(self, passes: int) -> None:
+        rank = self._rank
+        if not rank.run_batch:
+            return
+        decoders: DecodeSet = rank.decoders
+        opened = decoders.demand(passes)
+        if opened > rank._opening:
+            self._pool.take(opened - rank._opening)
+            rank._opening = opened
+        self._pool.grow(decoders.passes + passes)
+
+
+class PoolLook:
+    """Gives `prefix_blocks` of all ranks of a pool in one loop, where engines tell of their caches at once.
+
+    Most prompts share only their first blocks with others, and nothing is on its way: then one look will do.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[dict[int, Node], CacheChanges, Worker, RankScheduler, RunCacheView]] = []
+
+    def add(self, view: RunCacheView) -> None:
+        """Look at one more rank; its place is the next one."""
+        self._parts.append((view._first_nodes, view.changes, view._worker, view._rank, view))
+
+    def __call__(self, sequence: Sequence, limit: int, now_ns: int) -> list[int]:
+        """Count, by rank, the leading full blocks of a prompt (at most `limit`) known to be cached."""
+        keys, stride = sequence.keys, sequence.stride
+        if keys is None or not limit:
+            return [0] * len(self._parts)
+        first, found = keys[0], []
+        for first_nodes, changes, worker, rank, view in self._parts:
+            node = first_nodes.get(first)
+            if changes.fresh or (worker.busy and (rank.planned or (node is not None and not node.ref))):
+                hit = view._prefix(keys, limit, now_ns)
+            elif node is None:
+                hit = 0
+            else:
+                hit = node.len
+                if hit > stride or hit >= limit or keys[hit // stride] in node.children:
+                    hit = view._prefix(keys, limit, now_ns)
+            found.append(hit)
+        return found
+
+
+class HostedCacheView(RunCacheView):
+    """The cache of a rank with host memory, which knows blocks by identities of its own."""
+
+    __slots__ = ()
+
+    _rank: Offloading
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full blocks of a prompt, at most `limit`, that the GPU is known to hold."""
+        if sequence.keys is None or not self._rank.params.enable_prefix_caching:
+            return 0
+        self._pool.stride = 1
+        return self._prefix(self._identities(sequence, limit), limit, now_ns)
+
+    def lower_tier_hits(self, sequence: Sequence) -> tuple[int, int]:
+        """Count the blocks of a prompt in host memory that follow those on the GPU; none are on a disk."""
+        if sequence.keys is None:
+            return 0, 0
+        limit = sequence.input_tokens // self._rank.block_size
+        keys = self._identities(sequence, limit)
+        on_gpu = self._pool.match(keys, limit)[0]
+        return self._rank.host.tier.match(keys, on_gpu).blocks, 0
+
+    def _identities(self, sequence: Sequence, blocks: int) -> list[int]:
+        return self._rank.host.identities.of(sequence.keys, sequence.stride, blocks)
+
+
+def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) -> CacheView:
+    """Make the view of an unused rank of `worker`."""
+    if isinstance(rank, SglangScheduler):
+        return RadixCacheView(rank, worker, lag_ns)
+    if isinstance(rank, Offloading):
+        return HostedCacheView(rank, worker, lag_ns)
+    return RunCacheView(rank, worker, lag_ns)

@@ -1,0 +1,141 @@
+"""KV pools that note what they store and remove, for those who follow the cache of a rank from outside."""
+
+from __future__ import annotations
+
+from heapq import heappop
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.offload_pool import OffloadPool
+from aisimulate.engine.radix_pool import RadixPool
+from aisimulate.engine.run_pool import Node, RunPool
+
+if TYPE_CHECKING:
+    from aisimulate.engine.cache_changes import CacheChanges
+    from aisimulate.engine.radix_pool import RadixNode
+    from aisimulate.engine.sequence import Sequence
+
+
+class LoggedRuns(RunPool):
+    """A `RunPool` that notes in `changes` which shared blocks lookups begin or cease to find."""
+
+    __slots__ = ()
+
+    changes: CacheChanges
+
+    def take(self, blocks: int) -> None:
+        """Allocate blocks, and note which ones are evicted."""
+        if blocks > self.free and not self.changes.ignored:
+            self._note_evictions(blocks - self.free)
+        super().take(blocks)
+
+    def _note_evictions(self, blocks: int) -> None:
+        """Look at the runs that the next `blocks` evictions eat, the last one maybe in part."""
+        skipped: dict[Node | Sequence, int] = {}
+        for entry in self._order:
+            if entry.stale > 0 and entry.stale > skipped.get(entry, 0):
+                skipped[entry] = skipped.get(entry, 0) + 1
+                continue
+            length = entry.len
+            eaten = length if length < blocks else blocks
+            if isinstance(entry, Node) and eaten and _is_last_copy(entry, self.stride):
+                end = entry.start + length
+                self.changes.fresh.append((False, entry.ids, end - eaten, end))
+            blocks -= eaten
+            if not blocks:
+                return
+
+    def extend(self, sequence: Sequence, start: int, end: int) -> None:
+        """Cache blocks, and note those that no lookup found before."""
+        keys = sequence.keys
+        assert keys is not None
+        if self.changes.ignored:
+            super().extend(sequence, start, end)
+            return
+        node, known = sequence.node or self.root, start
+        if node.location is not None or keys[start // self.stride] in node.children:
+            known = self.match(keys, end)[0]  # others may have the same blocks
+        super().extend(sequence, start, end)
+        if known < end:
+            self.changes.stored(keys, max(known, start), end)
+
+
+def _is_last_copy(node: Node, stride: int) -> bool:
+    """Whether lookups lose the blocks of a node with it: it is no second copy, and there is none."""
+    if node.location is not None:
+        return False
+    parent = node.parent
+    assert parent is not None
+    return not (parent.shadows and parent.shadows.get(node.ids[node.start // stride]))
+
+
+class LoggedRunPool(LoggedRuns):
+    """The pool of a rank that has only its GPU."""
+
+    __slots__ = ("changes",)
+
+
+class LoggedOffloadPool(LoggedRuns, OffloadPool):
+    """The pool of a rank with host memory."""
+
+    __slots__ = ("changes",)
+
+
+class LoggedRadixPool(RadixPool):
+    """A `RadixPool` that notes in `changes` which pages with a key it stores and removes."""
+
+    __slots__ = ("changes",)
+
+    changes: CacheChanges
+
+    def take(self, pages: int) -> None:
+        """Allocate pages, and note which ones are evicted."""
+        left = pages - self.free
+        if left <= 0 or self.changes.ignored:
+            super().take(pages)
+            return
+        super().take(self.free)
+        while left > 0:
+            node = self._next_leaf()
+            dropped, end = min(node.len, left), node.start + node.len
+            keyed = min(end, node.tail)
+            if node.ids is not None and end - dropped < keyed:
+                self.changes.removed(node.ids, end - dropped, keyed)
+            super().take(dropped)
+            left -= dropped
+
+    def _next_leaf(self) -> RadixNode:
+        """Find the leaf that is evicted next."""
+        leaves = self._leaves
+        while True:
+            touched, _, node = leaves[0]
+            if node.touched == touched and not node.ref and not node.children:
+                return node
+            heappop(leaves)
+
+    def cache(self, sequence: Sequence, pages: int) -> None:
+        """Put pages of `sequence` into the tree, and note those that no lookup found before."""
+        if self.changes.ignored:
+            super().cache(sequence, pages)
+            return
+        known, end = self._known(sequence, pages)
+        super().cache(sequence, pages)
+        self._note_stored(sequence, known, end)
+
+    def complete(self, sequence: Sequence, tokens: int) -> None:
+        """Cache all full pages of a sequence that ended, and note those that no lookup found before."""
+        if self.changes.ignored:
+            super().complete(sequence, tokens)
+            return
+        known, end = self._known(sequence, tokens // self.page_size)
+        super().complete(sequence, tokens)
+        self._note_stored(sequence, known, end)
+
+    def _known(self, sequence: Sequence, pages: int) -> tuple[int, int]:
+        """Count the first `pages` pages of a sequence that lookups find, and those that have a key."""
+        end = min(pages, sequence.shared) if self.caching else 0
+        return self.match(sequence, end)[0], end
+
+    def _note_stored(self, sequence: Sequence, known: int, end: int) -> None:
+        if known < end:
+            assert sequence.keys is not None
+            self.changes.stored(sequence.keys, known, end)

@@ -1,0 +1,145 @@
+"""Workers that tell when passes end: which prompts have their first token, and which requests are over.
+
+A router needs to know. Each kind of worker has a twin that tells; a replay without a router has none of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aisimulate.engine.group import PassGroup
+from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.sglang_scheduler import SglangScheduler
+from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.cache_view import CacheView
+    from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+class PassListener(Protocol):
+    """Is told of the ends of passes, after they happened."""
+
+    def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        """Take note that passes ended at `end_ns`.
+
+        `computed` are those whose prompt was in the passes, and maybe completed; `terminal` what they ended.
+        """
+        ...
+
+
+class Telling:
+    """Tells `listener` of the ends of passes, and lets `views` of the ranks know."""
+
+    __slots__ = ()
+
+    listener: PassListener
+    views: list[CacheView]
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        end_ns: int = self.end_ns  # type: ignore[attr-defined]
+        computed = self._computed()
+        for view in self.views:
+            view.end_pass(end_ns)
+        terminal = self._end_passes()
+        for view in self.views:
+            view.publish(end_ns)
+        for sequence in terminal:
+            if sequence.status is None:
+                self.views[sequence.rank].hold(sequence, end_ns)
+        if computed or terminal:
+            self.listener.passes_ended(computed, terminal, end_ns)
+        return terminal
+
+    def _computed(self) -> list[Sequence]:
+        raise NotImplementedError
+
+    def _end_passes(self) -> list[Sequence]:
+        """End the passes as the kind of worker does that this is the twin of."""
+        raise NotImplementedError
+
+
+class _TellingOne(Telling):
+    __slots__ = ()
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        end_ns: int = self.end_ns  # type: ignore[attr-defined]
+        rank: RankScheduler = self._rank  # type: ignore[attr-defined]
+        computed, view = rank.joining, self.views[0]
+        changes = view.changes
+        if view.lags:
+            view.end_pass(end_ns)
+        else:
+            changes.ignored = True
+        terminal = self._end_passes()
+        changes.ignored = False
+        if changes.fresh:
+            changes.publish(end_ns)
+        if computed or terminal:
+            self.listener.passes_ended(computed, terminal, end_ns)
+        return terminal
+
+    def _start_chunks(self, partial: Sequence) -> bool:
+        """Plan every chunk of a prompt by itself: others may look for what it computed."""
+        del partial
+        return False
+
+
+class _TellingGroup(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return [sequence for rank in self._active for sequence in rank.joining]  # type: ignore[attr-defined]
+
+
+def _selected(rank: SglangScheduler) -> list[Sequence]:
+    return [*rank.selected, *rank.recent] if rank.late else rank.selected
+
+
+class _TellingSglang(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return _selected(self._rank)  # type: ignore[attr-defined]
+
+
+class _TellingSglangGroup(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return [sequence for rank in self._active for sequence in _selected(rank)]  # type: ignore[attr-defined]
+
+
+_MIXINS: tuple[tuple[type, type[Telling]], ...] = (
+    (SglangWorker, _TellingSglang),
+    (SglangGroup, _TellingSglangGroup),
+    (PassGroup, _TellingGroup),
+    (RunWorker, _TellingOne),
+)
+
+
+@cache
+def twin_of(kind: type) -> type:
+    """Make the class of workers of this kind that tell."""
+    mixin = next(mixin for base, mixin in _MIXINS if issubclass(kind, base))
+    members = {"__slots__": ("listener", "views"), "_end_passes": kind.finish}  # type: ignore[attr-defined]
+    return type(f"Telling{kind.__name__}", (mixin, kind), members)
+
+
+def telling(worker: Worker, listener: PassListener) -> Worker:
+    """Make the twin of an unused worker that tells `listener`; the worker itself must not be used any more.
+
+    It has no views of its ranks yet: they are added to `views`.
+    """
+    kind = type(worker)
+    twin: Any = object.__new__(twin_of(kind))
+    for base in kind.__mro__:
+        for name in getattr(base, "__slots__", ()):
+            setattr(twin, name, getattr(worker, name))
+    twin.listener, twin.views = listener, []
+    return twin  # type: ignore[no-any-return]

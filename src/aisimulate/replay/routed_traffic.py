@@ -1,0 +1,200 @@
+"""The traffic of a replay with a KV-aware router, which stands between the arrivals and the workers.
+
+It tells the router what the event loop does not: what time it is, which requests ended, and who may be let in
+after having waited. Ends of passes are told by the workers themselves (`engine.told_worker`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.sequence import REJECTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisimulate.engine.cache_view import CacheView
+    from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.disagg_fleet import Source
+    from aisimulate.router.clock import RouterClock
+    from aisimulate.router.kv_router import KvRouter
+    from aisimulate.workload.drivers import Driver
+
+
+class RoutedTraffic:
+    """A `Driver` in front of which requests may wait: what `pop_ready` gives is let in by the router."""
+
+    is_independent = False
+
+    def __init__(self, driver: Driver, router: KvRouter, clock: RouterClock) -> None:
+        """Route the requests of `driver`; `router` is the one that arrivals meet."""
+        self._driver = driver
+        self._router = router
+        self._clock = clock
+        self._released: list[Sequence] = []
+        self.on_release: Callable[[], None] = _nobody  # called when somebody may come in at once
+        self.next_ready_ns = self._next_ready_ns if router.queues else driver.next_ready_ns
+        self.on_terminal = driver.on_terminal  # take note that a request ended
+        if router.queues:
+            router.on_settled = self.release
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """Everything dispatched so far."""
+        return self._driver.sequences
+
+    def _next_ready_ns(self) -> int | None:
+        """Instant of the next request known so far, or None."""
+        return self._clock.now_ns if self._released else self._driver.next_ready_ns()
+
+    def pop_ready(self, now_ns: int) -> list[Sequence]:
+        """Dispatch who was let in after having waited, then every request that is ready and need not."""
+        self._clock.now_ns = now_ns
+        arrived = self._driver.pop_ready(now_ns)
+        if not self._router.queues:
+            return arrived
+        released, self._released = self._released, []
+        return released + [sequence for sequence in arrived if self._router.offer(sequence)]
+
+    def pop_first(self, count: int) -> list[Sequence]:
+        """Nobody asks: requests depend on each other through the router."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let in who may come in now."""
+        if released := self._router.release():
+            self._released += released
+            self.on_release()
+
+
+class AggregatedTraffic(RoutedTraffic):
+    """The traffic of one pool."""
+
+    def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        """Tell the router which requests ended and which prompts got their first token.
+
+        Each may let in somebody who waits before the next is told, so then they are told in running order.
+        """
+        self._clock.now_ns = end_ns
+        router = self._router
+        if router.queues:
+            self._tell_one_by_one(computed, terminal, end_ns)
+            return
+        for sequence in terminal:
+            router.request_terminal(sequence, end_ns)
+        for sequence in computed:
+            if sequence.first_token_ns == end_ns and sequence.status is None:
+                router.prefill_completed(sequence, end_ns)
+
+    def _tell_one_by_one(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        router = self._router
+        told = [*terminal, *(sequence for sequence in computed if sequence.status is None)]
+        told.sort(key=_told_order)
+        for sequence in told:
+            if sequence.status is not None:
+                router.request_terminal(sequence, end_ns)
+            elif sequence.first_token_ns == end_ns:
+                router.prefill_completed(sequence, end_ns)
+            self.release()
+
+
+def _told_order(sequence: Sequence) -> tuple[bool, int, int]:
+    """Rejected requests come first, the others of each rank in running order."""
+    if sequence.status == REJECTED:
+        return False, 0, 0
+    return True, sequence.rank, sequence.order
+
+
+class ToldSource:
+    """A prefill rank that tells when it gives back the blocks of a prompt."""
+
+    __slots__ = ("_rank", "_traffic", "_view")
+
+    def __init__(self, rank: Source, view: CacheView, traffic: PairTraffic) -> None:
+        self._rank = rank
+        self._view = view
+        self._traffic = traffic
+
+    def release(self, sequence: Sequence) -> None:
+        """Give back the blocks of a prompt, which may stay cached from now on."""
+        self._rank.release(sequence)
+        self._view.let_go(sequence)
+        self._view.publish(self._traffic.now_ns())
+        self._traffic.source_released(sequence)
+
+
+class PairTraffic(RoutedTraffic):
+    """The traffic of a prefill and a decode pool, each with a router of its own.
+
+    Decode requests that end at an instant do not count any more for placements of that instant.
+    """
+
+    def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
+        super().__init__(driver, prefill, clock)
+        self._decode = decode
+        self._given_back: deque[tuple[int, Sequence]] = deque()
+        self.on_terminal = self._on_terminal
+        self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
+
+    def _on_terminal(self, sequence: Sequence, now_ns: int) -> None:
+        self._driver.on_terminal(sequence, now_ns)
+        self._decode.request_terminal(sequence, now_ns)
+
+    def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
+        """Tell the prefill router which prompts are computed, or rejected."""
+        del computed
+        self._clock.now_ns = end_ns
+        for sequence in terminal:
+            if sequence.status is None:
+                self._router.prefill_completed(sequence, end_ns)
+            else:
+                self._router.request_terminal(sequence, end_ns)
+            if self._router.queues:
+                self.release()
+
+    def source_released(self, sequence: Sequence) -> None:
+        """Tell the prefill router that the blocks of a prompt were given back: it is over there.
+
+        Placements of the same instant come first, unless somebody waits for that.
+        """
+        now_ns = self.now_ns()
+        self._given_back.append((now_ns, sequence))
+        if self._router.queues:
+            self._clock.now_ns = now_ns
+            self._forget_given_back(now_ns + 1)
+            self.release()
+
+    def _forget_given_back(self, before_ns: int) -> None:
+        given_back = self._given_back
+        while given_back and given_back[0][0] < before_ns:
+            ended_ns, sequence = given_back.popleft()
+            self._router.request_terminal(sequence, ended_ns)
+
+    def place_prefill(self, sequence: Sequence) -> tuple[int, int]:
+        """Choose a prefill worker."""
+        now_ns = self._clock.now_ns = self.now_ns()
+        self._forget_given_back(now_ns)
+        return self._router.place(sequence)
+
+    def place_decode(self, sequence: Sequence) -> tuple[int, int]:
+        """Choose a decode worker."""
+        self._clock.now_ns = self.now_ns()
+        return self._decode.place(sequence)
+
+
+class StagePlacement:
+    """Places the requests of one stage of a pair, and passes on to its router what happens to its workers."""
+
+    __slots__ = ("place", "topology_settled", "worker_draining", "worker_ready", "worker_removed")
+
+    def __init__(self, place: Callable[[Sequence], tuple[int, int]], router: KvRouter) -> None:
+        self.place = place
+        self.worker_ready = router.worker_ready
+        self.worker_draining = router.worker_draining
+        self.worker_removed = router.worker_removed
+        self.topology_settled = router.topology_settled
+
+
+def _nobody() -> None:
+    pass

@@ -1,0 +1,135 @@
+"""Who places the requests of pools that scale: in turn, or a router that gets to know new workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic, StagePlacement, ToldSource
+from aisimulate.replay.routing import RoutedPool
+from aisimulate.router.clock import RouterClock
+from aisimulate.router.kv_router import ready_workers
+from aisimulate.router.moving import MovingPoolRoundRobin, MovingRoundRobin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisimulate.config.spec import ReplaySpec
+    from aisimulate.engine.protocols import Worker
+    from aisimulate.replay.build_scaled import PoolPlan
+    from aisimulate.replay.fleet import Fleet, Placement
+    from aisimulate.replay.routing import Routing
+    from aisimulate.replay.ticks import ScaledTraffic
+    from aisimulate.router.route import Route, Routes
+    from aisimulate.workload.drivers import Driver
+
+
+@dataclass(slots=True)
+class Stage:
+    """One pool: what places its requests, what is told of its workers, how they are made and served."""
+
+    placement: Placement
+    listener: object
+    make: Callable[[int], Worker]
+    serve: Callable[[Any], list[Any]] | None = None
+
+
+@dataclass(slots=True)
+class Front:
+    """What stands between the traffic and the pools; `pools` are those with a router."""
+
+    stages: list[Stage]
+    traffic: Driver
+    pools: dict[str, RoutedPool] = field(default_factory=dict)
+    hits: HitRates | None = None
+    provenance: dict[str, object] = field(default_factory=dict)
+
+    def connect(self, fleet: Fleet, counts: list[int]) -> None:
+        """Let the first workers take requests, and the event loop know when the router lets somebody in."""
+        for pool, count in zip(self.pools.values(), counts, strict=bool(self.pools)):
+            ready_workers(pool.router, range(count))
+        if isinstance(self.traffic, AggregatedTraffic | PairTraffic):
+            self.traffic.on_release = fleet._look_for_arrivals
+        if isinstance(self.traffic, PairTraffic):
+            self.traffic.now_ns = lambda: fleet._now_ns  # type: ignore[attr-defined]
+
+    def reported(self, spec: ReplaySpec) -> Routes:
+        """Give the decisions of the routers where records are wanted."""
+        return {name: pool.routes if spec.record_per_request else None for name, pool in self.pools.items()}
+
+
+class HitRates:
+    """Shares of prompts that the router expected to find in the cache where it sent them."""
+
+    def __init__(self, routes: dict[int, Route] | None, traffic: Driver) -> None:
+        self._routes = {} if routes is None else routes
+        self._sequences = traffic.sequences
+        self._seen = 0
+
+    def drain(self) -> tuple[float, int]:
+        """Give the mean over the requests that were placed since the last call, and how many those are."""
+        fresh = list(islice(self._routes.items(), self._seen, None))
+        self._seen += len(fresh)
+        rates = []
+        for ordinal, route in fresh:
+            blocks = self._sequences[ordinal].input_tokens // route.block_size
+            if blocks:
+                rates.append(route.selected_blocks / blocks)
+        return (sum(rates) / len(rates) if rates else 0.0), len(rates)
+
+
+def placed_in_turn(plan: PoolPlan, traffic: ScaledTraffic) -> Front:
+    """Place the requests of one pool in turn."""
+    placement = MovingRoundRobin(range(plan.config.initial_workers), plan.role.dp_size)
+    return Front([Stage(placement, placement, plan.make)], traffic)
+
+
+def pair_in_turn(plans: tuple[PoolPlan, PoolPlan], traffic: ScaledTraffic) -> Front:
+    """Place the requests of both pools in turn, each by itself."""
+    stages = []
+    for plan in plans:
+        placement = MovingPoolRoundRobin(range(plan.config.initial_workers), plan.role.dp_size)
+        stages.append(Stage(placement, placement, plan.make))
+    return Front(stages, traffic)
+
+
+def routed(routing: Routing, plan: PoolPlan, traffic: ScaledTraffic) -> Front:
+    """Put a router in front of one pool."""
+    clock, routing = RouterClock(), routing.recording()
+    pool = RoutedPool("agg", routing, routing.options, plan.rank, plan.timer, clock)
+    front = AggregatedTraffic(traffic, pool.router, clock)
+
+    def make(index: int) -> Worker:
+        return pool.adopt(index, plan.make(index), front)
+
+    stage = Stage(pool.router, pool.router, make)
+    return Front([stage], front, {"agg": pool}, HitRates(pool.routes, traffic), routing.provenance)
+
+
+def routed_pair(routing: Routing, plans: tuple[PoolPlan, PoolPlan], traffic: ScaledTraffic) -> Front:
+    """Put routers in front of a prefill and a decode pool."""
+    clock, routing = RouterClock(), routing.recording()
+    options = routing.options.for_prefill_pool(), routing.options.for_decode_pool()
+    pools = [
+        RoutedPool(name, routing, option, plan.rank, plan.timer, clock)
+        for name, option, plan in zip(("prefill", "decode"), options, plans, strict=True)
+    ]
+    front = PairTraffic(traffic, pools[0].router, pools[1].router, clock)
+
+    def maker(pool: RoutedPool, plan: PoolPlan) -> Callable[[int], Worker]:
+        return lambda index: pool.adopt(index, plan.make(index), front)
+
+    def serve(worker: Any) -> list[Any]:  # noqa: ANN401 - whatever has ranks and views
+        return list(map(ToldSource, worker.ranks, worker.views, repeat(front)))
+
+    placements = (
+        StagePlacement(front.place_prefill, pools[0].router),
+        StagePlacement(front.place_decode, pools[1].router),
+    )
+    stages = [
+        Stage(placements[0], placements[0], maker(pools[0], plans[0]), serve),
+        Stage(placements[1], placements[1], maker(pools[1], plans[1])),
+    ]
+    named = {"prefill": pools[0], "decode": pools[1]}
+    return Front(stages, front, named, HitRates(pools[0].routes, traffic), routing.provenance)
