@@ -51,10 +51,10 @@ class Routing:
 
     @property
     def provenance(self) -> dict[str, object]:
-        """What decides between equal costs, and the seed of all draws; a policy has its own ways."""
-        if self.policy is not None:
-            return {}
-        return {"router": {"tie_break": self.options.tie_break, "seed": self.options.seed}}
+        """The seed of all draws, if there are any; a policy has its own ways."""
+        options = self.options
+        draws = options.temperature > 0 or options.tie_break == "random"
+        return {"router_seed": options.seed} if draws and self.policy is None else {}
 
 
 def routing_of(spec: ReplaySpec) -> Routing | None:
