@@ -89,12 +89,13 @@ class SglangWorker(Worker):
             self.pause = self.ranks[0].interval
         return passes
 
-    def finish(self) -> list[Request]:
-        """End the pass; a worker without any requests forgets about the pause."""
-        ended = super().finish()
-        if not any(rank.ready for rank in self.ranks):
+    def start(self, now_ns: int) -> bool:
+        """Start a pass; a worker that could but has no requests at all forgets about the pause."""
+        idle = self.end_ns is None
+        started = super().start(now_ns)
+        if idle and not started:
             self.pause = 0
-        return ended
+        return started
 
 
 def make_worker(engine: dict[str, Any], identities: Identities, number: int) -> Worker:
