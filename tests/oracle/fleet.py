@@ -74,7 +74,7 @@ class SglangWorker(Worker):
     pause = 0  # rounds left
 
     def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
-        return [SglangScheduler(rank, identities, dp_size) for _ in range(dp_size)]
+        return [SglangScheduler(rank, identities, dp_size, first + index) for index in range(dp_size)]
 
     def _plan(self, ready: list[Any], now_ns: int) -> list[tuple[Any, Any]]:
         paused = self.pause > 0

@@ -59,7 +59,7 @@ class RankScheduler:
         self.identities = identities
         self.pool = Pool(self.num_gpu_blocks)
         self.timing = Timing(rank, self.num_gpu_blocks * self.block_size)
-        self.acceptance = _acceptance(rank, number)
+        self.acceptance = acceptance_of(rank, number)
         self.fruitless = 0  # passes with preemptions since anything came of one
         self.deferring = self.capacity_bound = False  # of the prefill cadence
         self.running: list[Request] = []
@@ -344,7 +344,8 @@ class RankScheduler:
         request.end(end_ns, "completed")
 
 
-def _acceptance(rank: dict[str, Any], number: int) -> Acceptance | None:
+def acceptance_of(rank: dict[str, Any], number: int) -> Acceptance | None:
+    """What decides about the drafts of rank `number` of all workers."""
     nextn = rank.get("aic_nextn")
     if nextn is None:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 from .content import Identities
 from .radix import Node, RadixTree
 from .request import Request
+from .scheduler import acceptance_of
 from .timing import Timing
 
 RETRACTION_STEPS = 20
@@ -31,6 +32,7 @@ class Pass:
     selected: list[Request] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)  # tokens before and after, per selected one
     decoding: list[Request] = field(default_factory=list)
+    set_aside: int = 0  # pages for what the decoding ones emit at most
     retracted: bool = False
     rejected: list[tuple[Request, str]] = field(default_factory=list)
     duration_ns: int = 0
@@ -49,7 +51,9 @@ class Pass:
 class SglangScheduler:
     """Waiting queue, running list and radix tree of one rank. `plan` starts a pass, `settle` ends it."""
 
-    def __init__(self, rank: dict[str, Any], identities: Identities, dp_size: int = 1) -> None:
+    def __init__(
+        self, rank: dict[str, Any], identities: Identities, dp_size: int = 1, number: int = 0
+    ) -> None:
         settings = rank.get("sglang", {})
         self.page: int = rank["block_size"]
         self.num_gpu_blocks: int = rank["num_gpu_blocks"]
@@ -66,6 +70,7 @@ class SglangScheduler:
         self.least_ratio = self.first_ratio * 0.14
         self.decay = (self.first_ratio - self.least_ratio) / 600.0
         self.ratio = self.first_ratio
+        self.acceptance = acceptance_of(rank, number)
         self.identities = identities
         self.timing = Timing(rank, self.num_gpu_blocks * self.page)
         self.tree = RadixTree(self.num_gpu_blocks)
@@ -105,14 +110,26 @@ class SglangScheduler:
             return ended + self._settle_prefill(work.selected, end_ns)
         done = []
         for request in work.decoding:
-            self._emit(request, end_ns)
+            before = self.held[request].pages
+            for _ in range(self._burst(request)):
+                self._emit(request, end_ns)
+            work.set_aside -= self.held[request].pages - before
             if self._remaining(request) == 0:
                 done.append(request)
             else:
                 self._cache_completed(request)
+        self.tree.free += work.set_aside
         for request in done:
             self._complete(request, end_ns)
         return ended + done
+
+    def _burst(self, request: Request) -> int:
+        """How many tokens a decode pass yields."""
+        if self.acceptance is None:
+            return 1
+        if request.bursts is None:
+            request.bursts = self.acceptance.stream(request.number)
+        return min(next(request.bursts), self._remaining(request))
 
     # Queue ------------------------------------------------------------------------------------------
 
@@ -244,7 +261,8 @@ class SglangScheduler:
     # Decode -----------------------------------------------------------------------------------------
 
     def _plan_decode(self, work: Pass) -> None:
-        while self.tree.available < (growth := sum(map(self._growth, self.running))):
+        most = 1 if self.acceptance is None else self.acceptance.most_tokens
+        while self.tree.available < (growth := sum(self._growth(request, most) for request in self.running)):
             if len(self.running) == 1:
                 stuck = self.running.pop()
                 work.rejected.append((stuck, "sequence_exceeds_kv_capacity"))
@@ -256,6 +274,7 @@ class SglangScheduler:
             self.waiting.append(victim)
             work.retracted = True
         self.tree.take(growth)
+        work.set_aside = growth
         work.decoding = self.running[:]
         work.duration_ns = self.timing.decode_ns([request.length for request in self.running])
         if work.retracted:
@@ -264,8 +283,10 @@ class SglangScheduler:
             expected = emitted + float(RETRACTION_STEPS) * len(self.running)
             self.ratio = min(1.0, expected / (limits + 1.0))
 
-    def _growth(self, request: Request) -> int:
-        return self._pages(request.length + 1) - self.held[request].pages
+    def _growth(self, request: Request, tokens: int = 1) -> int:
+        """Pages that the next `tokens` tokens open, if there are so many to come."""
+        tokens = min(tokens, self._remaining(request))
+        return self._pages(request.length + tokens) - self.held[request].pages
 
     # Pages ------------------------------------------------------------------------------------------
 

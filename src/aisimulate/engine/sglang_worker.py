@@ -227,6 +227,8 @@ def close_log(rank: SglangScheduler, log: GapLog) -> None:
     """Complete the gap log of a rank, and leave out what belongs to sequences that did not complete."""
     for lag in rank.lags:
         log.passes += lag
+    if rank.zero_gaps:
+        log.passes += (0, rank.zero_gaps, 0)  # in pass 0 nobody can be absent
     log.pack()
     spans = rank.lost_spans()
     if spans:
