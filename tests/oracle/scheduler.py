@@ -71,6 +71,11 @@ class RankScheduler:
         return bool(self.running or self.waiting)
 
     @property
+    def others_hold(self) -> bool:
+        """Whether requests that do not run hold blocks, which they will give back."""
+        return False
+
+    @property
     def has_decoder(self) -> bool:
         """Whether a running request has its prompt computed."""
         return any(request.computed >= request.isl for request in self.running)
@@ -118,19 +123,23 @@ class RankScheduler:
             return
         for request in work.finished:
             self.running.remove(request)
-            self.pool.release(request.blocks)
-            request.blocks = []
+            self._let_go(request)
         while work.emitting and not self.pool.set_aside(self._longest_bursts(work.emitting)):
             victim = self._preempt(work)
             work.emitting = [request for request in work.emitting if request is not victim]
-            if not self.running:
+            if not self.running and not self.others_hold:
                 victim.hopeless = True
+
+    def _let_go(self, request: Request) -> None:
+        """Give back the blocks of a request that has nothing to generate."""
+        self.pool.release(request.blocks)
+        request.blocks = []
 
     def _break_up(self, work: Pass) -> None:
         """Requests that preempt each other without end: give one up."""
         if work.emitting or work.finished or work.rejected:
             self.fruitless = 0
-        elif work.preempted_any:
+        elif work.preempted_any and not self.others_hold:
             self.fruitless += 1
             if self.fruitless > 64 + 4 * (len(self.running) + len(self.waiting)):
                 self.waiting[0].hopeless = True

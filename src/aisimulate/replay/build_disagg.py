@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
-from aisimulate.engine.decode_rank import DecodeRank
-from aisimulate.engine.group import GroupWorker
-from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
-from aisimulate.engine.prefill_rank import PrefillRank
-from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
-from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
-from aisimulate.replay.engines import rank_params, sglang_params
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.pair_engines import build_pair_workers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import make_driver
@@ -31,17 +24,9 @@ if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
-    from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
-
-PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
-_RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
-    ("vllm", "prefill"): PrefillRank,
-    ("vllm", "decode"): DecodeRank,
-    ("trtllm", "prefill"): NoEvictPrefillRank,
-    ("trtllm", "decode"): NoEvictDecodeRank,
-}
+    from aisimulate.replay.pair_engines import PairWorker
 
 
 @dataclass(slots=True)
@@ -114,24 +99,10 @@ def _pool(execution: Execution, stage: str) -> _Pool:
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
     timer = OneSidedTimer(both, prefills=stage == "prefill")
-    new_worker = _sglang_worker if rank.backend == "sglang" else _worker
     replicas = getattr(spec.topology, stage).initial_workers
-    workers = [new_worker(rank, timer, stage, role.dp_size) for _ in range(replicas)]
+    workers = build_pair_workers(rank, timer, stage, role.dp_size, replicas)
     is_estimated = aic is not None and not explicit
     return _Pool(role, rank, workers, provenance_of(rank, timing, capacity_is_estimated=is_estimated), notes)
-
-
-def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
-    new_rank, params = _RANKS[rank.backend, stage], rank_params(rank)
-    ranks = [new_rank(params, timer) for _ in range(dp_size)]
-    return RankWorker(ranks[0]) if dp_size == 1 else GroupWorker([*ranks])
-
-
-def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
-    new_rank = SglangPrefillRank if stage == "prefill" else SglangDecodeRank
-    params = sglang_params(rank, dp_size)
-    ranks = [new_rank(params, timer) for _ in range(dp_size)]
-    return SglangWorker(ranks[0]) if dp_size == 1 else SglangGroup([*ranks])
 
 
 def _transfer_time(rank: RankConfig, latency_ms: float) -> TransferTime:

@@ -55,6 +55,7 @@ CURRENT = Capabilities(
     decode_intervals=True,
     tiers=frozenset({"native_host_offload"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
+    disaggregated_speculation=True,
 )
 """What this version simulates."""
 
@@ -84,12 +85,9 @@ def _require_stage(path: str, rank: RankConfig, capabilities: Capabilities) -> N
     """Refuse what only aggregated workers do so far."""
     backends = capabilities.disaggregated_backends
     _require(f"{path}.backend", "disaggregated backend", rank.backend, backends)
-    supported = ("aic_nextn",) if capabilities.disaggregated_speculation else ()
-    for name, off in (("aic_nextn", None), ("prefill_schedule_interval", 1)):
-        value = getattr(rank, name)
-        if value != off and name not in supported:
-            problem = f"{show(value)} is not supported yet in a disaggregated topology"
-            raise UnsupportedError(f"{path}.{name}: {problem} (supported: {show(off)})")
+    if rank.aic_nextn is not None and not capabilities.disaggregated_speculation:
+        problem = f"{show(rank.aic_nextn)} is not supported yet in a disaggregated topology"
+        raise UnsupportedError(f"{path}.aic_nextn: {problem} (supported: null)")
 
 
 def _require(path: str, what: str, choice: str, supported: frozenset[str]) -> None:
