@@ -35,11 +35,6 @@ class Scenario:
         return dict(self.payload, traffic=traffic)
 
 
-def watchable(strategy: st.SearchStrategy[Scenario]) -> st.SearchStrategy[Scenario]:
-    """Those without drafts, which nobody can watch yet."""
-    return strategy.filter(lambda scenario: "aic_nextn" not in scenario.payload["spec"]["engine"]["rank"])
-
-
 @st.composite
 def timing_models(draw: st.DrawFn) -> dict[str, Any]:
     """Fixed or polynomial timing."""

@@ -20,7 +20,8 @@ from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.forward_passes import ForwardPassLog
 from aisimulate.replay.observe.sinks import JsonLines
 from aisimulate.replay.observe.telemetry import Telemetry
-from oracle.strategies import Scenario, scenarios, turnstile_scenarios, watchable
+from oracle.sglang_strategies import crowded_draft_scenarios, sglang_scenarios
+from oracle.strategies import Scenario, scenarios, turnstile_scenarios
 
 from .case_files import payload_of
 from .observed import payload, simulated_part
@@ -158,7 +159,10 @@ def pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(max_examples=150, suppress_health_check=list(HealthCheck))
-@given(watchable(st.one_of(scenarios(), turnstile_scenarios())), st.sampled_from([0.7, 2.5, 4.0, 20.0]))
+@given(
+    st.one_of(scenarios(), turnstile_scenarios(), sglang_scenarios(), crowded_draft_scenarios()),
+    st.sampled_from([0.7, 2.5, 4.0, 20.0]),
+)
 def test_runs_are_sampled_like_single_passes(scenario: Scenario, interval_ms: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked = scenario.materialise(Path(folder))
@@ -185,6 +189,18 @@ def test_counters_add_up_to_the_report(tmp_path: Path) -> None:
     ]
     hits = sum(sample["decode_interval_metrics"]["cache_hit_tokens"] for sample in samples)
     assert hits == sum(lookups) > 0
+
+
+@pytest.mark.parametrize("backend", ["vllm", "sglang"])
+def test_accepted_drafts_make_a_forward_longer(backend: str) -> None:
+    drafts = {"backend": backend, "aic_nextn": 2, "aic_nextn_accept_rates": "1,1"}
+    report, samples, _ = observe(payload([(0.0, 8, 7)], **drafts), 1000.0)
+    traffic = samples[-1]["traffic"]
+    assert report["total_output_tokens"] == 7
+    # On SGLang the prefill samples the first token alone.
+    bursts = [3, 3] if backend == "sglang" else [3, 3, 1]
+    assert traffic["accept_length_forward_count"] == len(bursts)
+    assert traffic["avg_accept_length"] == pytest.approx(sum(bursts) / len(bursts))
 
 
 def test_samples_can_be_written_as_they_come() -> None:

@@ -23,7 +23,8 @@ class RankPass:
 
     `decode_batch` sequences decode, `decode_context` tokens long together when the pass begins. Beside them
     `prefills` are computed, and `replays`: what was generated before a preemption, behind the prompt.
-    `admitted`, `preempted` and `rejected` left or entered the queue at the start.
+    At its start some were `admitted`, `preempted` and `rejected`; `dequeued` are those that left the queue by
+    being computed.
     """
 
     rank: int
@@ -32,8 +33,10 @@ class RankPass:
     prefills: list[Chunk] = field(default_factory=list)
     replays: list[Chunk] = field(default_factory=list)
     admitted: list[Sequence] = field(default_factory=list)
+    dequeued: list[Sequence] = field(default_factory=list)
     preempted: list[Sequence] = field(default_factory=list)
     rejected: list[Sequence] = field(default_factory=list)
+    verified: int = 0  # with drafts: prompts whose first tokens come from the decode forward too
 
     @property
     def prefill_tokens(self) -> int:
@@ -48,7 +51,8 @@ class RankPass:
     @property
     def forwards(self) -> int:
         """Sequences that get a token from a decode forward of one such pass."""
-        return self.decode_batch + sum(end == sequence.tokens for sequence, _, end in self.replays)
+        replayed = sum(end == sequence.tokens for sequence, _, end in self.replays)
+        return self.decode_batch + self.verified + replayed
 
 
 class Gauges(NamedTuple):

@@ -66,6 +66,8 @@ class WatchedWorker:
         for rank in ranks:
             rank.mark()
         started = self._inner.start(now_ns)
+        if started and not all(rank.is_steady for rank in ranks):
+            self._inner.cut(now_ns + 1)  # a run may be cut anywhere
         self._look()
         if started:
             self.doing = [rank.read(now_ns) for rank in ranks]

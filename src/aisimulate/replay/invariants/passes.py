@@ -28,7 +28,7 @@ def check_overlap(worker: WatchedWorker, last_end_ns: int, now_ns: int) -> None:
 
 def check_limits(worker: WatchedWorker, work: RankPass, now_ns: int) -> None:
     """I9: no more sequences and tokens than the rank may have in a pass."""
-    most_sequences, most_tokens = worker.ranks[work.rank].limits()
+    most_sequences, most_tokens = worker.ranks[work.rank].limits(work)
     sequences = work.decode_batch + len(work.prefills) + len(work.replays)
     if sequences > most_sequences or work.tokens > most_tokens:
         raise Invariant.LIMITS.broken(

@@ -53,7 +53,7 @@ def watch_workers(workers: list[Worker], hub: Hub) -> list[Worker]:
     for index, worker in enumerate(workers):
         flight = in_flight_of(worker)
         if flight is None:
-            raise UnsupportedError("SGLang workers and speculative decoding cannot be watched yet")
+            raise UnsupportedError("workers of this kind cannot be watched yet")
         watched.append(WatchedWorker(worker, flight, index, hub))
     hub.begin(watched)
     return [*watched]

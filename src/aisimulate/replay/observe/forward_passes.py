@@ -118,7 +118,7 @@ class ForwardPassLog(Observer):
             log.in_flight = None
         for work in worker.doing:
             log = self._logs[worker.index][work.rank]
-            for sequence in work.admitted:
+            for sequence in work.dequeued:
                 log.leave(sequence, readmitted=len(sequence.admissions) > 1)
             for sequence in work.rejected:
                 log.leave(sequence, readmitted=bool(sequence.admissions))

@@ -61,7 +61,7 @@ class Telemetry(Observer):
         self._ordinal = 0
         self._sampled_ns = 0
         self._traffic = TrafficCounters()
-        self._forwards_sampled = 0
+        self._forwards_sampled = self._extra_sampled = 0
 
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Read all gauges."""
@@ -124,6 +124,7 @@ class Telemetry(Observer):
         # A baseline has gauges only: what happened at 0 counts to the first interval.
         traffic = TrafficCounters() if kind == "baseline" else self._traffic
         new_forwards = 0 if kind == "baseline" else forwards - self._forwards_sampled
+        extra = self._traffic.extra_tokens - self._extra_sampled
         sample = {
             "sample_ordinal": self._ordinal,
             "kind": kind,
@@ -132,13 +133,13 @@ class Telemetry(Observer):
             "traffic": {
                 "duration_s": (at_ns - self._sampled_ns) / NS_PER_S,
                 **traffic.means(),
-                "avg_accept_length": 1.0 if new_forwards else None,
+                "avg_accept_length": 1.0 + extra / new_forwards if new_forwards else None,
                 "accept_length_forward_count": new_forwards,
             },
             **self._pools(at_ns, traffic),
         }
         if kind != "baseline":
-            self._forwards_sampled = forwards
+            self._forwards_sampled, self._extra_sampled = forwards, self._traffic.extra_tokens
             self._traffic = self._traffic.next_interval()
         self._ordinal += 1
         self._sampled_ns = at_ns

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TrafficCounters:
-    """Counters of one interval; `forwards` goes on from interval to interval.
+    """Counters of one interval; `forwards` and `extra_tokens` go on from interval to interval.
 
-    `forwards`: decode forwards of single requests in passes that ended. Cache lookups and preemptions of a
-    pass count when it ends.
+    `forwards`: decode forwards of single requests in passes that ended; `extra_tokens`: what they yielded
+    beyond one token each. Cache lookups and preemptions of a pass count when it ends.
     """
 
     arriving: int = 0
     forwards: int = 0
+    extra_tokens: int = 0
     completed: list[Sequence] = field(default_factory=list)
     hit_tokens: int = 0
     looked_up_tokens: int = 0
@@ -37,7 +38,9 @@ class TrafficCounters:
 
     def next_interval(self) -> TrafficCounters:
         """Start the next interval."""
-        return TrafficCounters(forwards=self.forwards, _in_flight=self._in_flight)
+        return TrafficCounters(
+            forwards=self.forwards, extra_tokens=self.extra_tokens, _in_flight=self._in_flight
+        )
 
     def started(self, worker: WatchedWorker) -> None:
         """Note what the passes that began found in the cache, and whom they preempted."""
@@ -55,6 +58,7 @@ class TrafficCounters:
         self.completed += [sequence for sequence in terminal if sequence.status == COMPLETED]
         forwards, hit, looked_up, preemptions = self._in_flight.pop(worker.index)
         self.forwards += worker.planned_passes * forwards
+        self.extra_tokens += sum(worker.ranks[work.rank].extra_tokens for work in worker.doing)
         self.hit_tokens += hit
         self.looked_up_tokens += looked_up
         self.preemptions += preemptions
