@@ -14,6 +14,7 @@ from aisimulate.core.errors import InvariantError
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.checker import InvariantChecker
+from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios
 from oracle.sglang_strategies import (
     crowded_draft_scenarios,
     crowded_scenarios,
@@ -49,6 +50,8 @@ ANY_SCENARIO = st.one_of(
     sglang_echo_scenarios(),
     crowded_scenarios(),
     crowded_draft_scenarios(),
+    disagg_scenarios(),
+    crowded_disagg_scenarios(),
 )
 
 

@@ -275,7 +275,17 @@ def test_what_cannot_be_watched_is_refused(monkeypatch: pytest.MonkeyPatch, name
         execute(payload([(0.0, 8, 3)]), observers=[Ticks(1.0)])
 
 
-def test_a_disaggregated_replay_cannot_be_watched_yet() -> None:
-    pools = {"kind": "disaggregated", "prefill": {"initial_workers": 1}, "decode": {"initial_workers": 1}}
-    with pytest.raises(UnsupportedError, match="cannot be watched yet"):
-        execute(payload([(0.0, 8, 3)]) | {"topology": pools}, observers=[Ticks(1.0)])
+def test_pools_have_columns_of_their_own() -> None:
+    pools = {"kind": "disaggregated", "prefill": {"initial_workers": 2}, "decode": {"initial_workers": 1}}
+    asked = payload([(0.0, 8, 3), (1.0, 8, 3)]) | {"topology": pools}
+    samples: list[dict[str, Any]] = []
+    report = execute(asked, observers=[Telemetry(6.0, samples.append)])
+    assert simulated_part(report) == simulated_part(execute(asked))
+    last = samples[-1]
+    assert (last["active_prefill_ids"], last["active_decode_ids"]) == ([0, 1], [0])
+    for pool, workers in (("prefill", [0, 1]), ("decode", [0])):
+        assert [entry["worker_id"] for entry in last[f"{pool}_scheduler_metrics"]] == workers
+    looked_up = sum(sample["prefill_interval_metrics"]["cache_total_tokens"] for sample in samples)
+    assert looked_up == 16
+    assert sum(sample["traffic"]["completed_requests"] for sample in samples) == 2
+    assert sum(sample["traffic"]["arriving_requests"] for sample in samples) == 2

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.offload_view import OffloadView
+from aisimulate.engine.pair_view import hands_over, pair_view
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.scheduler import RankScheduler
 from aisimulate.engine.sglang_scheduler import SglangScheduler
@@ -59,6 +60,8 @@ def in_flight_of(worker: object) -> InFlight | None:
 
 
 def _view(rank: object, index: int) -> RankView:
+    if hands_over(rank):
+        return pair_view(rank, index)
     if isinstance(rank, SglangScheduler):
         return SglangRankView(rank, index)
     assert isinstance(rank, RankScheduler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.pass_view import Chunk, Gauges, RankPass
-from aisimulate.engine.vllm_view import VllmRankView, sort_chunks
+from aisimulate.engine.vllm_view import Admissions, VllmRankView, sort_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ class SpeculativeRankView(VllmRankView):
 
     def __init__(self, rank: SpeculativeScheduler, index: int) -> None:
         super().__init__(rank, index)
-        self._admitted: dict[Sequence, int] = {}  # admissions that were seen
+        self._admitted = Admissions()
         self._before: list[tuple[Sequence, int]] = []  # who emits in the pass, and its tokens before
         self._decoding: list[Sequence] = []  # that emitted before
 
@@ -61,17 +61,9 @@ class SpeculativeRankView(VllmRankView):
         work.preempted = self._newly_preempted() if rank.preempted else []
         # A victim of the bursts of others may have been admitted just before.
         new = [*rank.scheduled, *work.preempted]
-        work.admitted = work.dequeued = [s for sequence in new for s in self._newly_admitted(sequence)]
+        work.admitted = work.dequeued = [s for s in new if self._admitted.is_new(s, now_ns)]
         work.rejected = rank.rejected[:]
         return work
-
-    def _newly_admitted(self, sequence: Sequence) -> list[Sequence]:
-        """Name a sequence as often as it was admitted since it was looked at last."""
-        admissions = len(sequence.admissions)
-        new = admissions - self._admitted.get(sequence, 0)
-        if new:
-            self._admitted[sequence] = admissions
-        return [sequence] * new
 
     def decode_lengths(self, work: RankPass) -> list[int]:
         """Lengths at the start of the pass that just began of those that decode or replay in it."""

@@ -177,6 +177,23 @@ class VllmRankView:
             yield rank.partial, rank.partial.computed
 
 
+class Admissions:
+    """Tells who was admitted since it was looked at last."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen: dict[Sequence, int] = {}  # admissions of each
+
+    def is_new(self, sequence: Sequence, now_ns: int) -> bool:
+        """Whether a sequence was admitted now, and nobody asked since."""
+        number = len(sequence.admissions)
+        if number == self._seen.get(sequence, 0):
+            return False
+        self._seen[sequence] = number
+        return sequence.admissions[-1][0] == now_ns
+
+
 def sort_chunks(work: RankPass, chunks: list[Chunk]) -> None:
     """File chunks of prompts, and those of what was generated before a preemption."""
     work.prefills = [chunk for chunk in chunks if chunk.start < chunk.sequence.input_tokens]

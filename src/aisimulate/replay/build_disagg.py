@@ -14,6 +14,11 @@ from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
+from aisimulate.replay.observe.fleet import (
+    ObservedDestinationFirstFleet,
+    ObservedPairFleet,
+    watch_workers,
+)
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.pair_engines import build_pair_workers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
+    from aisimulate.replay.observe.hub import Hub
     from aisimulate.replay.pair_engines import PairWorker
 
 
@@ -40,7 +46,7 @@ class _Pool:
     notes: list[str]
 
 
-def build_disaggregated(execution: Execution) -> BuiltReplay:
+def build_disaggregated(execution: Execution, hub: Hub | None = None) -> BuiltReplay:
     """Wire up a replay on a prefill and a decode pool; raises like `build_replay`."""
     spec = execution.spec
     topology = spec.topology
@@ -49,10 +55,12 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = make_driver(workload, prefill.rank.block_size)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
-    workers = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
-    new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
-    fleet = new_fleet(
-        workers,
+    workers = cast("list[Worker]", [*prefill.workers, *decode.workers])
+    if hub is not None:
+        workers = watch_workers(workers, hub, len(prefill.workers))
+    first_decode = len(prefill.workers)
+    fleet = _fleet_type(prefill.rank.backend, hub)(
+        (workers[:first_decode], workers[first_decode:]),
         (
             cast("list[list[Source]]", [worker.ranks for worker in prefill.workers]),
             cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
@@ -65,9 +73,11 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
         _transfer_time(prefill.rank, topology.handoff_latency_ms),
         limit_ns,
     )
+    if isinstance(fleet, ObservedPairFleet) and hub is not None:
+        fleet.hub = hub
     return BuiltReplay(
         fleet=fleet,
-        workers=[*workers[0], *workers[1]],
+        workers=workers,
         driver=driver,
         dp_size=decode.role.dp_size,
         gpus_per_worker=decode.role.gpus_per_worker,
@@ -80,6 +90,12 @@ def build_disaggregated(execution: Execution) -> BuiltReplay:
         prefill_dp_size=prefill.role.dp_size,
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
     )
+
+
+def _fleet_type(backend: str, hub: Hub | None) -> type[DisaggFleet]:
+    if backend == "sglang":
+        return DestinationFirstFleet if hub is None else ObservedDestinationFirstFleet
+    return DisaggFleet if hub is None else ObservedPairFleet
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:

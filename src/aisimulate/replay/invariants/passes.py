@@ -40,7 +40,7 @@ def check_limits(worker: WatchedWorker, work: RankPass, now_ns: int) -> None:
 def check_admission(worker: WatchedWorker, work: RankPass, sequence: Sequence, now_ns: int) -> None:
     """I7: an admission is of now, into the rank the request was placed on."""
     at_ns = sequence.admissions[-1][0]
-    if (at_ns, sequence.worker, sequence.rank) != (now_ns, worker.index, work.rank):
+    if (at_ns, sequence.worker, sequence.rank) != (now_ns, worker.number, work.rank):
         raise Invariant.ADMISSION.broken(
             request_name(sequence),
             f"admitted at {to_ms(at_ns):g} ms on worker {sequence.worker} rank {sequence.rank}, "

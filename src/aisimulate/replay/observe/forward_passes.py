@@ -86,7 +86,7 @@ class _RankLog:
         """Take a request out of the queue."""
         if readmitted:
             self.preempted = self.preempted.plus(sequence.tokens, -1)
-        else:
+        elif self.fresh.number:  # a decode worker of a pair does not hear of whom it is to expect
             self.fresh = self.fresh.plus(sequence.input_tokens, -1)
 
 
