@@ -135,6 +135,10 @@ def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:
         yield spec.engine.rank_path(stage), spec.engine.role(stage).rank
 
 
+_WHY_NOT = {
+    "emit_kv_events": "would change nothing: a replay writes no cache events",
+    "state_cache": "cannot be simulated: when a request takes and returns its state blocks is not specified",
+}
 _RANK_FEATURES: tuple[tuple[str, object, Callable[[Capabilities], bool]], ...] = (
     ("aic_nextn", None, lambda capabilities: capabilities.speculation),
     ("prefill_schedule_interval", 1, lambda capabilities: capabilities.prefill_intervals),
@@ -151,4 +155,5 @@ def _require_rank_features(path: str, rank: RankConfig, capabilities: Capabiliti
         value = getattr(rank, name)
         if value != off and not supports(capabilities):
             shown = show(value) if isinstance(value, bool | int) else "a value"
-            raise UnsupportedError(f"{path}.{name}: {shown} is not supported yet (supported: {show(off)})")
+            problem = _WHY_NOT.get(name, "is not supported yet")
+            raise UnsupportedError(f"{path}.{name}: {shown} {problem} (supported: {show(off)})")
