@@ -188,8 +188,7 @@ def test_host_memory_becomes_a_tier_of_the_rank(plan):
 def run(monkeypatch, plan, report, goal=None):
     payloads = []
     monkeypatch.setattr(
-        "aisimulate.spica.evaluator.execute",
-        lambda payload, observers: payloads.append(payload) or dict(report),
+        "aisimulate.spica.evaluator.execute", lambda payload: payloads.append(payload) or dict(report)
     )
     return evaluator(BURST, goal).evaluate(plan), payloads
 
@@ -228,7 +227,7 @@ def test_goodput_without_its_metric_is_an_error(monkeypatch, plan, goal):
 
 @pytest.mark.parametrize("check", [False, True])
 def test_invariants_are_checked_on_demand(monkeypatch, plan, check):
-    def execute(payload, observers):
+    def execute(payload, observers=()):
         for observer in observers:
             assert isinstance(observer, InvariantChecker)
             raise Invariant.CLOCK.broken("event loop", "backwards")

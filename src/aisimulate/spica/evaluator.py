@@ -69,9 +69,9 @@ class ReplayEvaluator:
             RunnerContractError: the goal counts goodput and the report has none.
             AISimulateError: the plan cannot be replayed.
         """
-        observers = [InvariantChecker()] if self._check else []
         payload = self.payload(plan, concurrency_override=concurrency_override)
-        report = execute(payload, observers=observers)
+        watched = {"observers": [InvariantChecker()]} if self._check else {}
+        report = execute(payload, **watched)
         numbers = _numbers(report)
         if any(target.needs_sla for target in self._goal.targets) and GOODPUT_KEY not in numbers:
             raise RunnerContractError(
