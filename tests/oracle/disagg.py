@@ -76,12 +76,7 @@ class DisaggFleet:
         topology, engine = spec["topology"], spec["engine"]
         prefill, decode = engine["prefill"], engine["decode"]
         identities = [Identities(), Identities()]
-        self.prefill = _workers(
-            topology["prefill"], prefill, lambda _: PrefillRank(prefill["rank"], identities[0])
-        )
-        self.decode = _workers(
-            topology["decode"], decode, lambda number: DecodeRank(decode["rank"], identities[1], number)
-        )
+        self.prefill, self.decode = self._pools(topology, prefill, decode, identities)
         self.driver = Driver(read_traffic(payload["traffic"], decode, len(self.decode)))
         limit_ms = spec.get("max_sim_time_ms")
         self.limit_ns = None if limit_ms is None else clock_ns(float(limit_ms))
@@ -92,7 +87,19 @@ class DisaggFleet:
         self.transfers: list[tuple[int, int, Handoff]] = []
         self.actions: list[tuple[Action, Handoff]] = []
         self.prefill_turn = self.decode_turn = 0
+        # What follows from an arrival, a computed prompt, a reserved destination.
+        self.arrived: Action = self._submit
+        self.computed: Action = self._reserve
+        self.reserved: Action = self._transfer
         self.now_ns = 0
+
+    def _pools(
+        self, topology: Any, prefill: Any, decode: Any, identities: list[Identities]
+    ) -> tuple[list[Worker], list[Worker]]:
+        return (
+            _workers(topology["prefill"], prefill, lambda _: PrefillRank(prefill["rank"], identities[0])),
+            _workers(topology["decode"], decode, lambda n: DecodeRank(decode["rank"], identities[1], n)),
+        )
 
     # The clock ----------------------------------------------------------------------------------------
 
@@ -112,7 +119,7 @@ class DisaggFleet:
         instants = [worker.end_ns for worker in self.prefill + self.decode]
         instants += [self.driver.due_ns(), min(self.transfers)[0] if self.transfers else None]
         instant = min((instant for instant in instants if instant is not None), default=None)
-        stuck = [rank for worker in self.decode for rank in worker.ranks if rank.arrived]
+        stuck = [rank for worker in self.decode for rank in worker.ranks if rank.stuck]
         if instant is None and stuck:
             for worker in self.decode:
                 worker.stalled = False
@@ -150,7 +157,7 @@ class DisaggFleet:
             if worker.start(self.now_ns):
                 if worker.end_ns == self.now_ns:
                     self._finish(worker)
-            elif not (any(rank.ready for rank in worker.ranks) and self._retry_all(worker)):
+            elif not (any(rank.waiting for rank in worker.ranks) and self._retry_all(worker)):
                 break
             started += 1
         return started > 0
@@ -167,7 +174,7 @@ class DisaggFleet:
                 self._end(handoff, "rejected", request.reason)
             else:
                 handoff.held_ns = self.now_ns
-                self.actions.append((self._reserve, handoff))
+                self.actions.append((self.computed, handoff))
         self._retry_all(worker)
 
     def _retry_all(self, worker: Worker) -> bool:
@@ -184,14 +191,14 @@ class DisaggFleet:
         handoff = Handoff(request.number, request)
         self.handoffs.append(handoff)
         self.of[request] = self.of[handoff.source] = handoff
-        self.actions.append((self._submit, handoff))
+        self.actions.append((self.arrived, handoff))
 
     def _submit(self, handoff: Handoff) -> None:
         ranks = [(worker, rank) for worker in self.prefill for rank in worker.ranks]
         handoff.source.scheduler = self.prefill_turn % len(ranks)
         self.prefill_turn += 1
         worker, rank = ranks[handoff.source.scheduler]
-        handoff.prefill = self.prefill.index(worker)
+        handoff.prefill, handoff.reached_prefill = self.prefill.index(worker), True
         rank.waiting.append(handoff.source)
 
     def _reserve(self, handoff: Handoff) -> None:
@@ -205,7 +212,8 @@ class DisaggFleet:
         if reason:
             handoff.decode = None
             self._end(handoff, "failed", reason)
-            self.actions.append((self._release, handoff))
+            if handoff.held_ns is not None:
+                self.actions.append((self._release, handoff))
         elif not worker.busy:
             self._retry(rank)
 
@@ -214,7 +222,7 @@ class DisaggFleet:
         if handoff is None:
             return False
         handoff.reserved_ns = self.now_ns
-        self.actions.append((self._transfer, handoff))
+        self.actions.append((self.reserved, handoff))
         return True
 
     def _transfer(self, handoff: Handoff) -> None:

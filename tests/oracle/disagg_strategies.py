@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from .sglang_strategies import VLLM_ONLY, sglang_settings
 from .strategies import ROUND_TIMES, TRACE, Scenario, draw_synthetic, draw_trace, ranks
 
 ADDITIVE = {"timing_mode": "additive"}  # no worker has passes to fuse
@@ -50,6 +51,21 @@ def crowded_disagg_scenarios(draw: st.DrawFn) -> Scenario:
     if cap := draw(st.sampled_from([None, None, 2, 5])):
         traffic["replay_concurrency"] = cap
     return Scenario({"spec": _spec(draw, {**rank, **link}, decode), "traffic": traffic}, rows)
+
+
+@st.composite
+def sglang_pair_scenarios(draw: st.DrawFn) -> Scenario:
+    """The same pools with the rules of SGLang, where destinations are reserved first."""
+    scenario = draw(st.one_of(disagg_scenarios(), crowded_disagg_scenarios()))
+    spec = scenario.payload["spec"]
+    settings, size = draw(sglang_settings()), draw(st.sampled_from([1, 2, 4]))
+    roles = {}
+    for stage, role in spec["engine"].items():
+        rank = {name: value for name, value in role["rank"].items() if name not in VLLM_ONLY}
+        rank.pop("prefill_schedule_interval", None)
+        rank["num_gpu_blocks"] = rank["num_gpu_blocks"] * rank["block_size"] // size
+        roles[stage] = role | {"rank": rank | settings | {"block_size": size}}
+    return Scenario(scenario.payload | {"spec": spec | {"engine": roles}}, scenario.rows)
 
 
 @st.composite

@@ -18,6 +18,7 @@ class Handoff:
     request: Request
     source: Request = field(init=False)
     prefill: int = 0  # worker index
+    reached_prefill: bool = False  # was queued there
     decode: int | None = None
     rank: int = 0  # of the decode worker
     accepted: int = 0  # place in the order in which its decode rank heard of it
@@ -93,6 +94,11 @@ class DecodeRank(RankScheduler):
     def others_hold(self) -> bool:
         """Whether there are prompts for requests that do not run yet."""
         return bool(self.reserved or self.arrived)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether somebody waits for others although nothing may happen any more."""
+        return bool(self.arrived)
 
     # Destinations -------------------------------------------------------------------------------------
 

@@ -78,6 +78,18 @@ class SglangScheduler:
         self.running: list[Request] = []
         self.waiting: list[Request] = []
 
+    leaving = 0  # requests that need a slot although they generate nothing
+
+    @property
+    def may_select(self) -> bool:
+        """Whether prompts may be computed at all."""
+        return True
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether requests that do not run hold pages, which they will give back."""
+        return False
+
     @property
     def ready(self) -> bool:
         """Whether a pass would have anything to look at."""
@@ -88,8 +100,10 @@ class SglangScheduler:
         work = Pass()
         self._turn_away(work)
         self._sort_waiting()
-        if may_prefill:
+        if may_prefill and self.may_select:
             while not self._admit(work, now_ns) and not self.running and self.waiting:
+                if self.others_hold:
+                    break
                 work.rejected.append((self.waiting[0], self._blocked_by))
                 self._release(self.waiting.pop(0))
         if work.selected:
@@ -184,7 +198,7 @@ class SglangScheduler:
         reserved = sum(min(self._remaining(request), self.clip) * self.ratio for request in self.running)
         self._total = float(self.tree.available * self.page) - reserved
         self._input, self._chunk = self.max_prefill_tokens, self.chunk_tokens
-        while self.waiting and len(work.selected) < self.max_num_seqs - len(self.running):
+        while self.waiting and len(work.selected) < self.max_num_seqs - len(self.running) - self.leaving:
             if not self._admit_head(work, self.waiting[0], now_ns):
                 break
             self.waiting.pop(0)
@@ -263,6 +277,8 @@ class SglangScheduler:
     def _plan_decode(self, work: Pass) -> None:
         most = 1 if self.acceptance is None else self.acceptance.most_tokens
         while self.tree.available < (growth := sum(self._growth(request, most) for request in self.running)):
+            if len(self.running) == 1 and self.others_hold:
+                break
             if len(self.running) == 1:
                 stuck = self.running.pop()
                 work.rejected.append((stuck, "sequence_exceeds_kv_capacity"))
@@ -273,10 +289,11 @@ class SglangScheduler:
             self._release(victim)
             self.waiting.append(victim)
             work.retracted = True
-        self.tree.take(growth)
-        work.set_aside = growth
-        work.decoding = self.running[:]
-        work.duration_ns = self.timing.decode_ns([request.length for request in self.running])
+        if growth <= self.tree.available:
+            self.tree.take(growth)
+            work.set_aside = growth
+            work.decoding = self.running[:]
+            work.duration_ns = self.timing.decode_ns([request.length for request in self.running])
         if work.retracted:
             emitted = sum(request.emitted for request in self.running)
             limits = sum(self._remaining(request) + request.emitted for request in self.running)
