@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from aisimulate.core.errors import InputError
-from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.files import WriteError, check_writable, write_file, write_lines
+from aisimulate.report.scratch import open_scratch
 
 
 def read_in_background(path, into):
@@ -82,7 +83,7 @@ def test_a_failed_write_is_one_line_that_names_the_file(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("aisimulate.report.files.tempfile.mkstemp", full)
+    monkeypatch.setattr("tempfile.mkstemp", full)
     with pytest.raises(WriteError) as info:
         write_file(tmp_path / "x.json", "text")
     assert str(info.value) == f"--output {tmp_path / 'x.json'}: No space left on device"
@@ -157,3 +158,23 @@ def test_an_output_in_an_input_folder_is_refused(tmp_path):
             check_writable(path, [folder])
     check_writable(tmp_path / "beside.jsonl", [folder])
     assert (folder / "a.jsonl").read_text() == "{}\n"
+
+
+def test_what_a_dead_writer_left_is_swept_up_by_the_next_write(tmp_path):
+    target = tmp_path / "out.json"
+    handle, at_work = open_scratch(target)
+    (tmp_path / ".out.json.dead_1.tmp").write_text("half of a resu")
+    (tmp_path / ".other.json.dead.tmp").write_text("of somebody else")
+    write_file(target, "text")
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == sorted([at_work.name, ".other.json.dead.tmp", "out.json"])
+    os.close(handle)
+
+
+def test_a_reader_that_has_gone_is_no_failure(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: pipe.open("rb", buffering=0).read(1))
+    reader.start()
+    write_lines(pipe, ("x" * 1000 for _ in range(1000)))
+    reader.join()

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from aisimulate import __version__
-from aisimulate.cli.main import main
+from aisimulate.cli.main import _run, main
 
 
 def test_version(capsys):
@@ -60,3 +61,30 @@ def test_the_package_runs_as_the_command_does():
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("aisimulate: error: unknown command 'spcia'")
+
+
+def test_an_interrupt_while_a_command_is_loaded_is_one_line(capsys, monkeypatch):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    assert main(["spica", "--help"]) == 130
+    assert capsys.readouterr().err == "aisimulate: interrupted\n"
+
+
+def test_sigterm_ends_a_command_in_order_and_is_left_as_it_was(monkeypatch):
+    class Ended:
+        @staticmethod
+        def main(argv):
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                argv.append("cleaned up")
+
+    arguments = ["simulate"]
+    monkeypatch.setattr("importlib.import_module", lambda name: Ended)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as info:
+        _run("any", arguments)
+    assert (info.value.code, arguments) == (143, ["simulate", "cleaned up"])
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -81,7 +81,6 @@ def test_launch_arguments():
         "--max-num-batched-tokens 8192 --max-num-seqs 256 --block-size 64 --gpu-memory-utilization 0.85 "
         "--no-enable-prefix-caching --max-model-len 4096"
     ]
-    assert launch_lines(DISAGG) == []
 
 
 def test_launch_arguments_of_sglang():
@@ -92,6 +91,24 @@ def test_launch_arguments_of_sglang():
         "--max-running-requests 2048 --page-size 64 --mem-fraction-static 0.85 "
         "--disable-radix-cache --context-length 4096"
     ]
+
+
+def test_launch_arguments_of_both_roles_of_sglang_with_drafts():
+    rest: dict[str, Any] = {"backend": "sglang", "model_name": "acme/moe", "aic_nextn": 2}
+    for role in ("prefill", "decode"):
+        rest |= {f"{role}_block_size": 1, f"{role}_gpu_memory_utilization": 0.9, f"{role}_moe_ep": 1}
+        rest[f"{role}_enable_prefix_caching"] = role == "prefill"
+    prefill, decode = launch_lines(DISAGG | rest)
+    assert prefill == (
+        "# prefill: 3 replicas of\n"
+        "python -m sglang.launch_server --model-path acme/moe --tp-size 4 --chunked-prefill-size 8192 "
+        "--max-prefill-tokens 16384 --schedule-policy fcfs --max-running-requests 4 --page-size 1 "
+        "--mem-fraction-static 0.9 --speculative-algorithm EAGLE --speculative-num-steps 2 "
+        "--speculative-eagle-topk 1 --speculative-num-draft-tokens 3 "
+        "--disaggregation-mode prefill --disaggregation-transfer-backend nixl"
+    )
+    assert "--disable-radix-cache" in decode
+    assert decode.endswith("--disaggregation-mode decode --disaggregation-transfer-backend nixl")
 
 
 def test_launch_arguments_of_host_memory():

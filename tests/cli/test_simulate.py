@@ -212,6 +212,7 @@ def test_bad_options_are_one_line(simulate, tmp_path, capsys, options, words):
         ("[1]", "p.json", "expected an object with spec and traffic"),
         ("a: [", "p.yaml", "malformed YAML in payload"),
         (b"\xff", "p.json", "is not UTF-8 text: byte 0"),
+        (b'{"spec": \0', "p.json", "is not text: byte 9 is NUL"),
         ('{"spec": 3}', "p.json", "spec: 3 is not an object"),
         ('{"version": 1, "requests": []}', "p.json", "spec."),
         (json.dumps(SPEC | {"record_per_request": 3}), "p.json", "spec.record_per_request: 3"),

@@ -150,7 +150,7 @@ TABLE.add(
         Why.TIED, "worker_type: 'prefill' contradicts the topology (aggregated)", worker_type="prefill"
     ),
     preemption_mode=rank(SQUEEZE, "mean_e2e_latency_ms", preemption_mode="fifo"),
-    emit_kv_events=no_rank(Why.EVENTS, "emit_kv_events: true is not supported yet", emit_kv_events=True),
+    emit_kv_events=no_rank(Why.EVENTS, "emit_kv_events: true would change nothing", emit_kv_events=True),
     emit_kv_token_ids=no_rank(Why.EVENTS, "emit_kv_token_ids: needs emit_kv_events", emit_kv_token_ids=True),
     kv_transfer_bytes_per_token=(
         source(PAIR, "mean_ttft_ms", kv_transfer_bytes_per_token=500_000),
@@ -211,7 +211,7 @@ TABLE.add(
     state_cache=Refused(
         CROWD,
         STATE | {f"{RANK_PATH}.state_cache": {"bytes_per_request": 100}},
-        f"{RANK_PATH}.state_cache: a value is not supported yet (supported: null)",
+        f"{RANK_PATH}.state_cache: a value cannot be simulated: when a request takes and returns",
         Why.TIERS,
     ),
     timing_model=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),

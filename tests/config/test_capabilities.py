@@ -38,9 +38,14 @@ LATER = [
     ),
     (
         rank(emit_kv_events=True),
-        "spec.engine.rank.emit_kv_events: true is not supported yet (supported: false)",
+        "spec.engine.rank.emit_kv_events: true would change nothing: a replay writes no cache events "
+        "(supported: false)",
     ),
-    (rank(**STATE), "spec.engine.rank.state_cache: a value is not supported yet (supported: null)"),
+    (
+        rank(**STATE),
+        "spec.engine.rank.state_cache: a value cannot be simulated: when a request takes and returns its "
+        "state blocks is not specified (supported: null)",
+    ),
 ]
 UNKNOWN = [
     (
@@ -104,5 +109,6 @@ def test_both_roles_are_checked():
     value = disaggregated(decode={"rank": {"emit_kv_events": True}})
     two_stages = replace(CURRENT, topologies=EVERYTHING.topologies)
     assert refused(require_supported, parse(value).spec, capabilities=two_stages) == (
-        "spec.engine.decode.rank.emit_kv_events: true is not supported yet (supported: false)"
+        "spec.engine.decode.rank.emit_kv_events: true would change nothing: a replay writes no cache events "
+        "(supported: false)"
     )

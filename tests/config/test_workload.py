@@ -250,7 +250,7 @@ def test_a_kv_load_with_too_many_requests_is_refused():
 def test_arrivals_beyond_the_clock_are_refused(field, value):
     traffic = _traffic(**SYNTHETIC, load_type="constant_rate", **{field: value})
     assert refused(build_workload, traffic, 16) == (
-        f"traffic.{field}: the last session would start at 2e+15 ms, beyond 9e+12"
+        f"traffic.{field}: the last session would start at 2e+15 ms, beyond 4e+12"
     )
 
 

@@ -13,8 +13,9 @@ from hypothesis import given
 
 from aisimulate.replay.execute import execute
 from oracle.disagg import replay_disaggregated
-from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios
+from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios, sglang_pair_scenarios
 from oracle.handoff_records import handoff_records, merged, report_handoffs
+from oracle.sglang_handoff import replay_sglang_pools
 from oracle.strategies import Scenario
 from oracle.summary import summary
 
@@ -24,7 +25,9 @@ from .test_differential import budget
 def check(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory() as folder:
         payload = scenario.materialise(Path(folder))
-        fleet, report = replay_disaggregated(payload), execute(payload)
+        is_sglang = payload["spec"]["engine"]["decode"]["rank"]["backend"] == "sglang"
+        replay = replay_sglang_pools if is_sglang else replay_disaggregated
+        fleet, report = replay(payload), execute(payload)
     assert report_handoffs(report) == handoff_records(fleet)
     figures = summary(merged(fleet), len(fleet.decode), 1)
     prefill_s = len(fleet.prefill) * fleet.now_ns / 1e9
@@ -44,4 +47,10 @@ def test_equals_the_oracle(scenario: Scenario) -> None:
 @budget(300)
 @given(crowded_disagg_scenarios())
 def test_equals_the_oracle_where_destinations_wait(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(200)
+@given(sglang_pair_scenarios())
+def test_equals_the_oracle_where_destinations_are_reserved_first(scenario: Scenario) -> None:
     check(scenario)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from oracle.sglang_strategies import (
+    crowded_draft_scenarios,
     crowded_scenarios,
     sglang_echo_scenarios,
     sglang_outgrowing_scenarios,
@@ -22,6 +23,12 @@ from .test_differential import budget, check
 @budget(200)
 @given(crowded_scenarios())
 def test_equals_the_oracle_where_decoders_are_retracted(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(150)
+@given(crowded_draft_scenarios())
+def test_equals_the_oracle_where_drafts_are_verified(scenario: Scenario) -> None:
     check(scenario)
 
 

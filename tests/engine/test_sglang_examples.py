@@ -80,7 +80,7 @@ def test_recorded_replay(case: dict, engine: str, tmp_path: Path) -> None:
 
 
 def test_examples_and_recordings_are_complete() -> None:
-    assert [case["name"][:3] for case in EXAMPLES] == ["E27", "E29", "E30", "E56"]
+    assert [case["name"][:3] for case in EXAMPLES] == ["E27", "E29", "E30", "E36", "E56"]
     assert len(RECORDED) > 30
     retracted = [case for case in RECORDED if any(len(record[-1]) > 1 for record in case["records"])]
     assert len(retracted) > 20

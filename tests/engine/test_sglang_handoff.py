@@ -58,7 +58,12 @@ def records_of(payload: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", RECORDED, ids=range(len(RECORDED)))
 def test_equals_the_reference(case: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "trace.jsonl"
+    check_equals(case, tmp_path)
+
+
+def check_equals(case: dict[str, Any], folder: Path) -> None:
+    """Hold a replay against what was recorded of the reference."""
+    path = folder / "trace.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in case["rows"]))
     case["payload"]["traffic"]["trace_paths"] = [str(path)]
     report = execute(case["payload"])

@@ -22,11 +22,14 @@ Action = Callable[[Handoff], None]
 class Worker:
     """Ranks that start and end their passes together; `deferred` actions wait for that end."""
 
-    def __init__(self, ranks: list[Any]) -> None:
+    def __init__(self, ranks: list[Any], interval: int = 1) -> None:
         self.ranks = ranks
+        self.interval = interval if len(ranks) > 1 else 1  # of passes that begin prefills
+        self.step = 0  # passes since the group had nothing to do
         self.passes: list[tuple[Any, Pass]] = []
         self.end_ns: int | None = None
         self.deferred: list[tuple[int, Action, Handoff]] = []  # with the rank they are for
+        self.stalled = False  # computes in vain, until something else happens here
 
     @property
     def busy(self) -> bool:
@@ -35,8 +38,14 @@ class Worker:
 
     def start(self, now_ns: int) -> bool:
         """Start a pass if that would do anything."""
+        if self.stalled:
+            return False
+        for rank in self.ranks:
+            late = self.step % self.interval > 0
+            rank.deferring = late and not rank.capacity_bound and rank.has_decoder
         self.passes = [(rank, rank.plan(now_ns)) for rank in self.ranks if rank.ready]
-        if not any(_has_effect(work) for _, work in self.passes):
+        if not any(_has_effect(rank, work) for rank, work in self.passes):
+            self.stalled = any(work.preempted_any for _, work in self.passes)
             return False
         self.end_ns = now_ns + max(work.duration_ns for _, work in self.passes)
         return True
@@ -45,11 +54,18 @@ class Worker:
         """End the pass; returns the requests that ended on this worker."""
         end_ns, self.end_ns = self.end_ns, None
         assert end_ns is not None
-        return [request for rank, work in self.passes for request in rank.settle(work, end_ns)]
+        ended = [request for rank, work in self.passes for request in rank.settle(work, end_ns)]
+        self.step = self.step + 1 if any(rank.ready for rank in self.ranks) else 0
+        return ended
 
 
-def _has_effect(work: Pass) -> bool:
-    return bool(work.computed or work.rejected or work.preempted_any)
+def _has_effect(rank: Any, work: Pass) -> bool:
+    if work.emitting or work.finished or work.rejected or work.duration_ns:
+        return True
+    # Blocks for bursts are held by others: what was computed for nothing is not computed again before them.
+    in_vain = isinstance(rank, DecodeRank) and work.preempted_any and rank.others_hold
+    in_vain = in_vain and rank.acceptance is not None
+    return bool(work.computed or work.preempted_any) and not in_vain
 
 
 class DisaggFleet:
@@ -60,10 +76,7 @@ class DisaggFleet:
         topology, engine = spec["topology"], spec["engine"]
         prefill, decode = engine["prefill"], engine["decode"]
         identities = [Identities(), Identities()]
-        self.prefill = _workers(
-            topology["prefill"], prefill, lambda: PrefillRank(prefill["rank"], identities[0])
-        )
-        self.decode = _workers(topology["decode"], decode, lambda: DecodeRank(decode["rank"], identities[1]))
+        self.prefill, self.decode = self._pools(topology, prefill, decode, identities)
         self.driver = Driver(read_traffic(payload["traffic"], decode, len(self.decode)))
         limit_ms = spec.get("max_sim_time_ms")
         self.limit_ns = None if limit_ms is None else clock_ns(float(limit_ms))
@@ -74,7 +87,19 @@ class DisaggFleet:
         self.transfers: list[tuple[int, int, Handoff]] = []
         self.actions: list[tuple[Action, Handoff]] = []
         self.prefill_turn = self.decode_turn = 0
+        # What follows from an arrival, a computed prompt, a reserved destination.
+        self.arrived: Action = self._submit
+        self.computed: Action = self._reserve
+        self.reserved: Action = self._transfer
         self.now_ns = 0
+
+    def _pools(
+        self, topology: Any, prefill: Any, decode: Any, identities: list[Identities]
+    ) -> tuple[list[Worker], list[Worker]]:
+        return (
+            _workers(topology["prefill"], prefill, lambda _: PrefillRank(prefill["rank"], identities[0])),
+            _workers(topology["decode"], decode, lambda n: DecodeRank(decode["rank"], identities[1], n)),
+        )
 
     # The clock ----------------------------------------------------------------------------------------
 
@@ -94,8 +119,10 @@ class DisaggFleet:
         instants = [worker.end_ns for worker in self.prefill + self.decode]
         instants += [self.driver.due_ns(), min(self.transfers)[0] if self.transfers else None]
         instant = min((instant for instant in instants if instant is not None), default=None)
-        stuck = [rank for worker in self.decode for rank in worker.ranks if rank.arrived]
+        stuck = [rank for worker in self.decode for rank in worker.ranks if rank.stuck]
         if instant is None and stuck:
+            for worker in self.decode:
+                worker.stalled = False
             for rank in stuck:
                 rank.last_resort = True
             return self.now_ns
@@ -130,7 +157,7 @@ class DisaggFleet:
             if worker.start(self.now_ns):
                 if worker.end_ns == self.now_ns:
                     self._finish(worker)
-            elif not (any(rank.ready for rank in worker.ranks) and self._retry_all(worker)):
+            elif not (any(rank.waiting for rank in worker.ranks) and self._retry_all(worker)):
                 break
             started += 1
         return started > 0
@@ -147,29 +174,31 @@ class DisaggFleet:
                 self._end(handoff, "rejected", request.reason)
             else:
                 handoff.held_ns = self.now_ns
-                self.actions.append((self._reserve, handoff))
+                self.actions.append((self.computed, handoff))
         self._retry_all(worker)
 
     def _retry_all(self, worker: Worker) -> bool:
         if worker not in self.decode:
             return False
         reserved = [self._retry(rank) for rank in worker.ranks]
+        worker.stalled = worker.stalled and not any(reserved)
         return any(reserved)
 
     # The life of a request ----------------------------------------------------------------------------
 
     def _arrive(self, request: Request) -> None:
-        handoff = Handoff(len(self.handoffs), request)
+        request.number = len(self.handoffs)
+        handoff = Handoff(request.number, request)
         self.handoffs.append(handoff)
         self.of[request] = self.of[handoff.source] = handoff
-        self.actions.append((self._submit, handoff))
+        self.actions.append((self.arrived, handoff))
 
     def _submit(self, handoff: Handoff) -> None:
         ranks = [(worker, rank) for worker in self.prefill for rank in worker.ranks]
         handoff.source.scheduler = self.prefill_turn % len(ranks)
         self.prefill_turn += 1
         worker, rank = ranks[handoff.source.scheduler]
-        handoff.prefill = self.prefill.index(worker)
+        handoff.prefill, handoff.reached_prefill = self.prefill.index(worker), True
         rank.waiting.append(handoff.source)
 
     def _reserve(self, handoff: Handoff) -> None:
@@ -177,12 +206,14 @@ class DisaggFleet:
         handoff.request.scheduler = self.decode_turn % len(ranks)
         self.decode_turn += 1
         worker, rank = ranks[handoff.request.scheduler]
+        worker.stalled = False
         handoff.decode, handoff.rank = self.decode.index(worker), worker.ranks.index(rank)
         reason = rank.accept(handoff)
         if reason:
             handoff.decode = None
             self._end(handoff, "failed", reason)
-            self.actions.append((self._release, handoff))
+            if handoff.held_ns is not None:
+                self.actions.append((self._release, handoff))
         elif not worker.busy:
             self._retry(rank)
 
@@ -191,7 +222,7 @@ class DisaggFleet:
         if handoff is None:
             return False
         handoff.reserved_ns = self.now_ns
-        self.actions.append((self._transfer, handoff))
+        self.actions.append((self.reserved, handoff))
         return True
 
     def _transfer(self, handoff: Handoff) -> None:
@@ -216,6 +247,7 @@ class DisaggFleet:
             worker.deferred.append((handoff.rank, self._activate, handoff))
             return
         rank = worker.ranks[handoff.rank]
+        worker.stalled = False
         rank.activate(handoff)
         handoff.activated_ns = self.now_ns
         self.actions.append((self._release, handoff))
@@ -236,9 +268,12 @@ class DisaggFleet:
         self.driver.ended(handoff.request, self.now_ns)
 
 
-def _workers(pool: dict[str, Any], role: dict[str, Any], make_rank: Callable[[], Any]) -> list[Worker]:
-    ranks = role.get("dp_size", 1)
-    return [Worker([make_rank() for _ in range(ranks)]) for _ in range(pool["initial_workers"])]
+def _workers(pool: dict[str, Any], role: dict[str, Any], make_rank: Callable[[int], Any]) -> list[Worker]:
+    size, interval = role.get("dp_size", 1), role["rank"].get("prefill_schedule_interval", 1)
+    return [
+        Worker([make_rank(first + index) for index in range(size)], interval)
+        for first in range(0, pool["initial_workers"] * size, size)
+    ]
 
 
 def replay_disaggregated(payload: dict[str, Any]) -> DisaggFleet:

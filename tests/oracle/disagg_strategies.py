@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from .sglang_strategies import VLLM_ONLY, sglang_settings
 from .strategies import ROUND_TIMES, TRACE, Scenario, draw_synthetic, draw_trace, ranks
 
 ADDITIVE = {"timing_mode": "additive"}  # no worker has passes to fuse
@@ -14,7 +15,7 @@ ADDITIVE = {"timing_mode": "additive"}  # no worker has passes to fuse
 @st.composite
 def disagg_scenarios(draw: st.DrawFn) -> Scenario:
     """Whole payloads: pools of different size and shape, all kinds of transfer, sometimes cut short."""
-    rank = draw(ranks(drafts=False)) | ADDITIVE
+    rank = draw(_pair_ranks())
     link = draw(_links())
     prefill = {**rank, **link, "preemption_mode": "lifo"}
     decode = {**rank, **link, **draw(_decode_settings(rank["backend"]))}
@@ -33,9 +34,7 @@ def disagg_scenarios(draw: st.DrawFn) -> Scenario:
 def crowded_disagg_scenarios(draw: st.DrawFn) -> Scenario:
     """Decode pools with hardly any room, where destinations wait, and instants that coincide."""
     blocks = draw(st.sampled_from([4, 6, 8, 12]))
-    rank = (
-        draw(ranks(drafts=False)) | ADDITIVE | {"num_gpu_blocks": 24, "block_size": 4, "max_model_len": None}
-    )
+    rank = draw(_pair_ranks()) | {"num_gpu_blocks": 24, "block_size": 4, "max_model_len": None}
     rank["timing_model"] = draw(st.sampled_from([ROUND_TIMES, {"type": "polynomial"}]))
     rank |= {"enable_chunked_prefill": True, "max_num_batched_tokens": draw(st.sampled_from([8, 16, 64]))}
     link = draw(_links())
@@ -52,6 +51,29 @@ def crowded_disagg_scenarios(draw: st.DrawFn) -> Scenario:
     if cap := draw(st.sampled_from([None, None, 2, 5])):
         traffic["replay_concurrency"] = cap
     return Scenario({"spec": _spec(draw, {**rank, **link}, decode), "traffic": traffic}, rows)
+
+
+@st.composite
+def sglang_pair_scenarios(draw: st.DrawFn) -> Scenario:
+    """The same pools with the rules of SGLang, where destinations are reserved first."""
+    scenario = draw(st.one_of(disagg_scenarios(), crowded_disagg_scenarios()))
+    spec = scenario.payload["spec"]
+    settings, size = draw(sglang_settings()), draw(st.sampled_from([1, 2, 4]))
+    roles = {}
+    for stage, role in spec["engine"].items():
+        rank = {name: value for name, value in role["rank"].items() if name not in VLLM_ONLY}
+        rank.pop("prefill_schedule_interval", None)
+        rank["num_gpu_blocks"] = rank["num_gpu_blocks"] * rank["block_size"] // size
+        roles[stage] = role | {"rank": rank | settings | {"block_size": size}}
+    return Scenario(scenario.payload | {"spec": spec | {"engine": roles}}, scenario.rows)
+
+
+@st.composite
+def _pair_ranks(draw: st.DrawFn) -> dict[str, Any]:
+    rank = draw(ranks()) | ADDITIVE
+    if rank["backend"] == "vllm" and draw(st.integers(0, 3)) == 3:
+        rank["prefill_schedule_interval"] = draw(st.sampled_from([2, 3, 7]))
+    return rank
 
 
 def _spec(draw: st.DrawFn, prefill: dict[str, Any], decode: dict[str, Any]) -> dict[str, Any]:

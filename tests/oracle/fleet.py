@@ -74,7 +74,7 @@ class SglangWorker(Worker):
     pause = 0  # rounds left
 
     def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
-        return [SglangScheduler(rank, identities, dp_size) for _ in range(dp_size)]
+        return [SglangScheduler(rank, identities, dp_size, first + index) for index in range(dp_size)]
 
     def _plan(self, ready: list[Any], now_ns: int) -> list[tuple[Any, Any]]:
         paused = self.pause > 0
@@ -89,12 +89,13 @@ class SglangWorker(Worker):
             self.pause = self.ranks[0].interval
         return passes
 
-    def finish(self) -> list[Request]:
-        """End the pass; a worker without any requests forgets about the pause."""
-        ended = super().finish()
-        if not any(rank.ready for rank in self.ranks):
+    def start(self, now_ns: int) -> bool:
+        """Start a pass; a worker that could but has no requests at all forgets about the pause."""
+        idle = self.end_ns is None
+        started = super().start(now_ns)
+        if idle and not started:
             self.pause = 0
-        return ended
+        return started
 
 
 def make_worker(engine: dict[str, Any], identities: Identities, number: int) -> Worker:

@@ -18,6 +18,7 @@ class Handoff:
     request: Request
     source: Request = field(init=False)
     prefill: int = 0  # worker index
+    reached_prefill: bool = False  # was queued there
     decode: int | None = None
     rank: int = 0  # of the decode worker
     accepted: int = 0  # place in the order in which its decode rank heard of it
@@ -44,6 +45,11 @@ class PrefillRank(RankScheduler):
         self.done: list[Request] = []
         self.held = 0
 
+    @property
+    def others_hold(self) -> bool:
+        """Whether computed prompts are still here."""
+        return self.held > 0
+
     def settle(self, work: Pass, end_ns: int) -> list[Request]:
         """End a pass; returns rejected requests, then those whose prompt is computed."""
         self.done = []
@@ -54,8 +60,12 @@ class PrefillRank(RankScheduler):
         self.pool.release(request.blocks)
         self.held -= 1
 
+    def _let_go(self, request: Request) -> None:
+        """Keep the blocks: they are to be handed over."""
+
     def _complete(self, request: Request, end_ns: int) -> None:
-        self.running.remove(request)
+        if request in self.running:
+            self.running.remove(request)
         self.done.append(request)
         self.held += 1
 
@@ -70,8 +80,8 @@ class PrefillRank(RankScheduler):
 class DecodeRank(RankScheduler):
     """Reserves blocks for prompts, then decodes; what it computes again takes no time."""
 
-    def __init__(self, rank: dict[str, Any], identities: Identities) -> None:
-        super().__init__(rank, identities)
+    def __init__(self, rank: dict[str, Any], identities: Identities, number: int = 0) -> None:
+        super().__init__(rank, identities, number)
         self.timing.prefill_ns = lambda spans: 0  # type: ignore[method-assign]
         self.pending: list[Handoff] = []
         self.reserved: list[Handoff] = []
@@ -79,6 +89,16 @@ class DecodeRank(RankScheduler):
         self.order: dict[Request, int] = {}
         self.releases = 0
         self.last_resort = False
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether there are prompts for requests that do not run yet."""
+        return bool(self.reserved or self.arrived)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether somebody waits for others although nothing may happen any more."""
+        return bool(self.arrived)
 
     # Destinations -------------------------------------------------------------------------------------
 
@@ -144,6 +164,12 @@ class DecodeRank(RankScheduler):
 
     # Passes -------------------------------------------------------------------------------------------
 
+    def plan(self, now_ns: int) -> Pass:
+        """Choose the work of a pass that starts now and price it."""
+        work = super().plan(now_ns)
+        self.last_resort = False
+        return work
+
     def _admit_waiting(self, work: Pass) -> None:
         while self.waiting and not work.preempted_any and len(self.running) < self.max_num_seqs:
             request = self._next(work)
@@ -159,11 +185,14 @@ class DecodeRank(RankScheduler):
         if self.pending:
             return min(self.arrived, key=lambda request: self.order[request], default=None)
         head = self.waiting[0]
-        if head in self.arrived or self.running or self._can_enter(head, work):
-            return head
-        if self.arrived:
+        if self.last_resort and self.arrived and self.acceptance is not None:
             return self._of_last_resort()
-        if not self.reserved:
+        can_enter = not head.hopeless and (self.running or self._can_enter(head, work))
+        if head in self.arrived or can_enter:
+            return head
+        if self.arrived and not head.hopeless:
+            return self._of_last_resort()
+        if head.hopeless or not self.reserved:
             reason = self._impossible(head, self._hits(head))
             assert reason is not None
             self.waiting.remove(head)

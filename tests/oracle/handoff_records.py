@@ -41,7 +41,7 @@ def merged(fleet: DisaggFleet) -> Outcome:
 
 def _stages(handoff: Handoff) -> Record:
     return {
-        "prefill": handoff.source.scheduler,
+        "prefill": handoff.source.scheduler if handoff.reached_prefill else None,
         "scheduler": None if handoff.decode is None else handoff.request.scheduler,
         **{name: getattr(handoff, name) for name in STAGES},
     }

@@ -59,7 +59,7 @@ class RankScheduler:
         self.identities = identities
         self.pool = Pool(self.num_gpu_blocks)
         self.timing = Timing(rank, self.num_gpu_blocks * self.block_size)
-        self.acceptance = _acceptance(rank, number)
+        self.acceptance = acceptance_of(rank, number)
         self.fruitless = 0  # passes with preemptions since anything came of one
         self.deferring = self.capacity_bound = False  # of the prefill cadence
         self.running: list[Request] = []
@@ -69,6 +69,11 @@ class RankScheduler:
     def ready(self) -> bool:
         """Whether a pass would have anything to look at."""
         return bool(self.running or self.waiting)
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether requests that do not run hold blocks, which they will give back."""
+        return False
 
     @property
     def has_decoder(self) -> bool:
@@ -118,19 +123,23 @@ class RankScheduler:
             return
         for request in work.finished:
             self.running.remove(request)
-            self.pool.release(request.blocks)
-            request.blocks = []
+            self._let_go(request)
         while work.emitting and not self.pool.set_aside(self._longest_bursts(work.emitting)):
             victim = self._preempt(work)
             work.emitting = [request for request in work.emitting if request is not victim]
-            if not self.running:
+            if not self.running and not self.others_hold:
                 victim.hopeless = True
+
+    def _let_go(self, request: Request) -> None:
+        """Give back the blocks of a request that has nothing to generate."""
+        self.pool.release(request.blocks)
+        request.blocks = []
 
     def _break_up(self, work: Pass) -> None:
         """Requests that preempt each other without end: give one up."""
         if work.emitting or work.finished or work.rejected:
             self.fruitless = 0
-        elif work.preempted_any:
+        elif work.preempted_any and not self.others_hold:
             self.fruitless += 1
             if self.fruitless > 64 + 4 * (len(self.running) + len(self.waiting)):
                 self.waiting[0].hopeless = True
@@ -344,7 +353,8 @@ class RankScheduler:
         request.end(end_ns, "completed")
 
 
-def _acceptance(rank: dict[str, Any], number: int) -> Acceptance | None:
+def acceptance_of(rank: dict[str, Any], number: int) -> Acceptance | None:
+    """What decides about the drafts of rank `number` of all workers."""
     nextn = rank.get("aic_nextn")
     if nextn is None:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 from .content import Identities
 from .radix import Node, RadixTree
 from .request import Request
+from .scheduler import acceptance_of
 from .timing import Timing
 
 RETRACTION_STEPS = 20
@@ -31,6 +32,7 @@ class Pass:
     selected: list[Request] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)  # tokens before and after, per selected one
     decoding: list[Request] = field(default_factory=list)
+    set_aside: int = 0  # pages for what the decoding ones emit at most
     retracted: bool = False
     rejected: list[tuple[Request, str]] = field(default_factory=list)
     duration_ns: int = 0
@@ -49,7 +51,9 @@ class Pass:
 class SglangScheduler:
     """Waiting queue, running list and radix tree of one rank. `plan` starts a pass, `settle` ends it."""
 
-    def __init__(self, rank: dict[str, Any], identities: Identities, dp_size: int = 1) -> None:
+    def __init__(
+        self, rank: dict[str, Any], identities: Identities, dp_size: int = 1, number: int = 0
+    ) -> None:
         settings = rank.get("sglang", {})
         self.page: int = rank["block_size"]
         self.num_gpu_blocks: int = rank["num_gpu_blocks"]
@@ -66,12 +70,25 @@ class SglangScheduler:
         self.least_ratio = self.first_ratio * 0.14
         self.decay = (self.first_ratio - self.least_ratio) / 600.0
         self.ratio = self.first_ratio
+        self.acceptance = acceptance_of(rank, number)
         self.identities = identities
         self.timing = Timing(rank, self.num_gpu_blocks * self.page)
         self.tree = RadixTree(self.num_gpu_blocks)
         self.held: dict[Request, Held] = {}
         self.running: list[Request] = []
         self.waiting: list[Request] = []
+
+    leaving = 0  # requests that need a slot although they generate nothing
+
+    @property
+    def may_select(self) -> bool:
+        """Whether prompts may be computed at all."""
+        return True
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether requests that do not run hold pages, which they will give back."""
+        return False
 
     @property
     def ready(self) -> bool:
@@ -83,8 +100,10 @@ class SglangScheduler:
         work = Pass()
         self._turn_away(work)
         self._sort_waiting()
-        if may_prefill:
+        if may_prefill and self.may_select:
             while not self._admit(work, now_ns) and not self.running and self.waiting:
+                if self.others_hold:
+                    break
                 work.rejected.append((self.waiting[0], self._blocked_by))
                 self._release(self.waiting.pop(0))
         if work.selected:
@@ -105,14 +124,26 @@ class SglangScheduler:
             return ended + self._settle_prefill(work.selected, end_ns)
         done = []
         for request in work.decoding:
-            self._emit(request, end_ns)
+            before = self.held[request].pages
+            for _ in range(self._burst(request)):
+                self._emit(request, end_ns)
+            work.set_aside -= self.held[request].pages - before
             if self._remaining(request) == 0:
                 done.append(request)
             else:
                 self._cache_completed(request)
+        self.tree.free += work.set_aside
         for request in done:
             self._complete(request, end_ns)
         return ended + done
+
+    def _burst(self, request: Request) -> int:
+        """How many tokens a decode pass yields."""
+        if self.acceptance is None:
+            return 1
+        if request.bursts is None:
+            request.bursts = self.acceptance.stream(request.number)
+        return min(next(request.bursts), self._remaining(request))
 
     # Queue ------------------------------------------------------------------------------------------
 
@@ -167,7 +198,7 @@ class SglangScheduler:
         reserved = sum(min(self._remaining(request), self.clip) * self.ratio for request in self.running)
         self._total = float(self.tree.available * self.page) - reserved
         self._input, self._chunk = self.max_prefill_tokens, self.chunk_tokens
-        while self.waiting and len(work.selected) < self.max_num_seqs - len(self.running):
+        while self.waiting and len(work.selected) < self.max_num_seqs - len(self.running) - self.leaving:
             if not self._admit_head(work, self.waiting[0], now_ns):
                 break
             self.waiting.pop(0)
@@ -244,7 +275,10 @@ class SglangScheduler:
     # Decode -----------------------------------------------------------------------------------------
 
     def _plan_decode(self, work: Pass) -> None:
-        while self.tree.available < (growth := sum(map(self._growth, self.running))):
+        most = 1 if self.acceptance is None else self.acceptance.most_tokens
+        while self.tree.available < (growth := sum(self._growth(request, most) for request in self.running)):
+            if len(self.running) == 1 and self.others_hold:
+                break
             if len(self.running) == 1:
                 stuck = self.running.pop()
                 work.rejected.append((stuck, "sequence_exceeds_kv_capacity"))
@@ -255,17 +289,21 @@ class SglangScheduler:
             self._release(victim)
             self.waiting.append(victim)
             work.retracted = True
-        self.tree.take(growth)
-        work.decoding = self.running[:]
-        work.duration_ns = self.timing.decode_ns([request.length for request in self.running])
+        if growth <= self.tree.available:
+            self.tree.take(growth)
+            work.set_aside = growth
+            work.decoding = self.running[:]
+            work.duration_ns = self.timing.decode_ns([request.length for request in self.running])
         if work.retracted:
             emitted = sum(request.emitted for request in self.running)
             limits = sum(self._remaining(request) + request.emitted for request in self.running)
             expected = emitted + float(RETRACTION_STEPS) * len(self.running)
             self.ratio = min(1.0, expected / (limits + 1.0))
 
-    def _growth(self, request: Request) -> int:
-        return self._pages(request.length + 1) - self.held[request].pages
+    def _growth(self, request: Request, tokens: int = 1) -> int:
+        """Pages that the next `tokens` tokens open, if there are so many to come."""
+        tokens = min(tokens, self._remaining(request))
+        return self._pages(request.length + tokens) - self.held[request].pages
 
     # Pages ------------------------------------------------------------------------------------------
 

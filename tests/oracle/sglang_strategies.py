@@ -14,6 +14,7 @@ from .strategies import (
     echo_scenarios,
     outgrowing_scenarios,
     scenarios,
+    speculation,
     timing_models,
     turnstile_scenarios,
 )
@@ -109,3 +110,11 @@ def crowded_scenarios(draw: st.DrawFn) -> Scenario:
         "requests": [],
     }
     return Scenario({"spec": spec, "traffic": traffic}, rows)
+
+
+@st.composite
+def crowded_draft_scenarios(draw: st.DrawFn) -> Scenario:
+    """The same with drafts, whose bursts open several pages at once."""
+    scenario = draw(crowded_scenarios())
+    scenario.payload["spec"]["engine"]["rank"] |= draw(speculation())
+    return scenario

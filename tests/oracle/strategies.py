@@ -35,11 +35,6 @@ class Scenario:
         return dict(self.payload, traffic=traffic)
 
 
-def watchable(strategy: st.SearchStrategy[Scenario]) -> st.SearchStrategy[Scenario]:
-    """Those without drafts, which nobody can watch yet."""
-    return strategy.filter(lambda scenario: "aic_nextn" not in scenario.payload["spec"]["engine"]["rank"])
-
-
 @st.composite
 def timing_models(draw: st.DrawFn) -> dict[str, Any]:
     """Fixed or polynomial timing."""
@@ -72,7 +67,7 @@ def ranks(
     if rank["backend"] == "vllm":
         rank["preemption_mode"] = draw(st.sampled_from(["lifo", "fifo"]))
     if drafts and draw(st.integers(0, 3)) == 3:
-        rank |= draw(_speculation())
+        rank |= draw(speculation())
     if draw(st.integers(0, 6)) == 6:
         rank["max_model_len"] = draw(st.sampled_from([40, 20]))
     if draw(st.integers(0, 6)) == 6:
@@ -82,7 +77,7 @@ def ranks(
 
 
 @st.composite
-def _speculation(draw: st.DrawFn) -> dict[str, Any]:
+def speculation(draw: st.DrawFn) -> dict[str, Any]:
     """Drafted tokens, some of them accepted sometimes."""
     settings: dict[str, Any] = {"aic_nextn": draw(st.integers(1, 5))}
     if rates := draw(st.sampled_from([None, "0", "1", "1,1", "1,0,1", "0.5,0.5", "0.9,1,0.4"])):

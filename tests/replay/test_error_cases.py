@@ -162,7 +162,7 @@ SPECS = {
     "no blocks": (rank(num_gpu_blocks=0), ["num_gpu_blocks", "0"]),
     "unknown preemption": (rank(preemption_mode="filo"), ["preemption_mode", "filo", "fifo"]),
     "unknown backend": (rank(backend="vlm"), ["backend", "vlm", "vllm"]),
-    "events of later": (rank(emit_kv_events=True), ["emit_kv_events", "not supported yet"]),
+    "events of later": (rank(emit_kv_events=True), ["emit_kv_events", "would change nothing"]),
     "negative pass time": (
         rank(timing_model={"type": "fixed", "prefill_ms": -1.0, "decode_ms": 1.0}),
         ["prefill_ms", "-1"],

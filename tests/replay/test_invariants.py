@@ -14,6 +14,13 @@ from aisimulate.core.errors import InvariantError
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.checker import InvariantChecker
+from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios
+from oracle.sglang_strategies import (
+    crowded_draft_scenarios,
+    crowded_scenarios,
+    sglang_echo_scenarios,
+    sglang_scenarios,
+)
 from oracle.strategies import (
     Scenario,
     echo_scenarios,
@@ -21,7 +28,6 @@ from oracle.strategies import (
     outgrowing_scenarios,
     scenarios,
     turnstile_scenarios,
-    watchable,
 )
 
 from .case_files import payload_of
@@ -34,10 +40,18 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
 
-ANY_SCENARIO = watchable(
-    st.one_of(
-        scenarios(), echo_scenarios(), long_prompt_scenarios(), outgrowing_scenarios(), turnstile_scenarios()
-    )
+ANY_SCENARIO = st.one_of(
+    scenarios(),
+    echo_scenarios(),
+    long_prompt_scenarios(),
+    outgrowing_scenarios(),
+    turnstile_scenarios(),
+    sglang_scenarios(),
+    sglang_echo_scenarios(),
+    crowded_scenarios(),
+    crowded_draft_scenarios(),
+    disagg_scenarios(),
+    crowded_disagg_scenarios(),
 )
 
 
@@ -173,7 +187,7 @@ class StubRank:
     """A rank with limits and nothing else."""
 
     @staticmethod
-    def limits() -> tuple[int, int]:
+    def limits(_work: object) -> tuple[int, int]:
         return 1, 4
 
 

@@ -20,7 +20,8 @@ from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.forward_passes import ForwardPassLog
 from aisimulate.replay.observe.sinks import JsonLines
 from aisimulate.replay.observe.telemetry import Telemetry
-from oracle.strategies import Scenario, scenarios, turnstile_scenarios, watchable
+from oracle.sglang_strategies import crowded_draft_scenarios, sglang_scenarios
+from oracle.strategies import Scenario, scenarios, turnstile_scenarios
 
 from .case_files import payload_of
 from .observed import payload, simulated_part
@@ -158,7 +159,10 @@ def pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(max_examples=150, suppress_health_check=list(HealthCheck))
-@given(watchable(st.one_of(scenarios(), turnstile_scenarios())), st.sampled_from([0.7, 2.5, 4.0, 20.0]))
+@given(
+    st.one_of(scenarios(), turnstile_scenarios(), sglang_scenarios(), crowded_draft_scenarios()),
+    st.sampled_from([0.7, 2.5, 4.0, 20.0]),
+)
 def test_runs_are_sampled_like_single_passes(scenario: Scenario, interval_ms: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked = scenario.materialise(Path(folder))
@@ -185,6 +189,18 @@ def test_counters_add_up_to_the_report(tmp_path: Path) -> None:
     ]
     hits = sum(sample["decode_interval_metrics"]["cache_hit_tokens"] for sample in samples)
     assert hits == sum(lookups) > 0
+
+
+@pytest.mark.parametrize("backend", ["vllm", "sglang"])
+def test_accepted_drafts_make_a_forward_longer(backend: str) -> None:
+    drafts = {"backend": backend, "aic_nextn": 2, "aic_nextn_accept_rates": "1,1"}
+    report, samples, _ = observe(payload([(0.0, 8, 7)], **drafts), 1000.0)
+    traffic = samples[-1]["traffic"]
+    assert report["total_output_tokens"] == 7
+    # On SGLang the prefill samples the first token alone.
+    bursts = [3, 3] if backend == "sglang" else [3, 3, 1]
+    assert traffic["accept_length_forward_count"] == len(bursts)
+    assert traffic["avg_accept_length"] == pytest.approx(sum(bursts) / len(bursts))
 
 
 def test_samples_can_be_written_as_they_come() -> None:
@@ -259,7 +275,17 @@ def test_what_cannot_be_watched_is_refused(monkeypatch: pytest.MonkeyPatch, name
         execute(payload([(0.0, 8, 3)]), observers=[Ticks(1.0)])
 
 
-def test_a_disaggregated_replay_cannot_be_watched_yet() -> None:
-    pools = {"kind": "disaggregated", "prefill": {"initial_workers": 1}, "decode": {"initial_workers": 1}}
-    with pytest.raises(UnsupportedError, match="cannot be watched yet"):
-        execute(payload([(0.0, 8, 3)]) | {"topology": pools}, observers=[Ticks(1.0)])
+def test_pools_have_columns_of_their_own() -> None:
+    pools = {"kind": "disaggregated", "prefill": {"initial_workers": 2}, "decode": {"initial_workers": 1}}
+    asked = payload([(0.0, 8, 3), (1.0, 8, 3)]) | {"topology": pools}
+    samples: list[dict[str, Any]] = []
+    report = execute(asked, observers=[Telemetry(6.0, samples.append)])
+    assert simulated_part(report) == simulated_part(execute(asked))
+    last = samples[-1]
+    assert (last["active_prefill_ids"], last["active_decode_ids"]) == ([0, 1], [0])
+    for pool, workers in (("prefill", [0, 1]), ("decode", [0])):
+        assert [entry["worker_id"] for entry in last[f"{pool}_scheduler_metrics"]] == workers
+    looked_up = sum(sample["prefill_interval_metrics"]["cache_total_tokens"] for sample in samples)
+    assert looked_up == 16
+    assert sum(sample["traffic"]["completed_requests"] for sample in samples) == 2
+    assert sum(sample["traffic"]["arriving_requests"] for sample in samples) == 2

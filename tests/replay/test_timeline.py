@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.timeline import Timeline
-from oracle.strategies import Scenario, scenarios, watchable
+from oracle.sglang_strategies import crowded_draft_scenarios, sglang_scenarios
+from oracle.strategies import Scenario, scenarios
 
 from .case_files import payload_of
 from .observed import BASE, payload, simulated_part
@@ -72,7 +74,7 @@ def check_document(document: dict[str, Any], asked: dict[str, Any]) -> None:
 
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
-@given(watchable(scenarios()))
+@given(st.one_of(scenarios(), sglang_scenarios(), crowded_draft_scenarios()))
 def test_any_replay_can_be_drawn(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked = scenario.materialise(Path(folder))

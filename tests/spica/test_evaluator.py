@@ -9,7 +9,9 @@ import pytest
 from search_fakes import forget_the_model, make_config, make_context, suggest
 
 from aisimulate.config.payload import parse_payload
-from aisimulate.core.errors import UnsupportedError
+from aisimulate.core.errors import InvariantError, UnsupportedError
+from aisimulate.replay.invariants.catalogue import Invariant
+from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.spica.config import OptimizationGoal, Workload
 from aisimulate.spica.evaluate import prepare
 from aisimulate.spica.evaluator import ReplayEvaluator, RunnerContractError
@@ -221,6 +223,22 @@ def test_goodput_without_its_metric_is_an_error(monkeypatch, plan, goal):
         run(monkeypatch, plan, {"output_throughput_tok_s": 5.5}, goal)
     assert isinstance(info.value, RuntimeError)
     assert run(monkeypatch, plan, {"goodput_output_throughput_tok_s": 1.0}, goal)[0]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_invariants_are_checked_on_demand(monkeypatch, plan, check):
+    def execute(payload, observers=()):
+        for observer in observers:
+            assert isinstance(observer, InvariantChecker)
+            raise Invariant.CLOCK.broken("event loop", "backwards")
+        return {"output_throughput_tok_s": 1.0}
+
+    monkeypatch.setattr("aisimulate.spica.evaluator.execute", execute)
+    if check:
+        with pytest.raises(InvariantError, match=r"^I5 broken .*: event loop: backwards"):
+            evaluator(BURST, check=True).evaluate(plan)
+    else:
+        assert evaluator(BURST).evaluate(plan)
 
 
 def test_it_can_be_sent_to_a_worker(plan):

@@ -161,11 +161,13 @@ def test_what_replay_cannot_simulate_in_a_mode_is_never_enumerated_for_it(pools)
     assert disagg.notes == ("disagg/trtllm left out: Replay cannot simulate trtllm in disagg mode yet",)
 
 
-def test_drafts_are_not_searched_in_disagg(pools):
+def test_drafts_are_searched_in_disagg_where_that_is_declared(pools):
     calls = pools()
+    undrafted = replace(CURRENT, disaggregated_speculation=False)
     with pytest.warns(UserWarning, match="vllm: Replay cannot simulate aic_nextn in disagg mode yet"):
-        (agg,) = enumerate_branches(make(aic_nextn=1), capabilities=CURRENT)
+        (agg,) = enumerate_branches(make(aic_nextn=1), capabilities=undrafted)
     assert (agg.deployment_mode, [call["deployment_mode"] for call in calls]) == ("agg", ["agg"])
+    assert len(enumerate_branches(make(aic_nextn=1), capabilities=CURRENT)) == 2
 
 
 @pytest.mark.parametrize(

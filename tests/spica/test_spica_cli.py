@@ -27,7 +27,8 @@ def command(monkeypatch, tmp_path, capsys):
     def run(*options, evaluator=None, branch=None, prog="spica", text=None, **config):
         forget_the_model(monkeypatch, [branch or make_branch()])
         monkeypatch.setattr(
-            "aisimulate.spica.search.ReplayEvaluator", lambda workload, goal: evaluator or SeqsEvaluator()
+            "aisimulate.spica.search.ReplayEvaluator",
+            lambda workload, goal, check: evaluator or SeqsEvaluator(),
         )
         path = tmp_path / "search.yaml"
         made = make_config(**({"candidates_per_round": 3} | config)).model_dump(mode="json")
@@ -320,3 +321,14 @@ def test_ctrl_c_prints_what_was_found_and_ends_with_130(tmp_path):
     assert out == "0: score=256.0 used_gpus=8\n"
     assert "Traceback" not in err
     assert json.loads(output.read_text())["status"] == "interrupted"
+
+
+@pytest.mark.parametrize("options", [[], ["--check"]])
+def test_check_asks_for_the_invariants_of_every_replay(command, monkeypatch, options):
+    asked = []
+    code, _, _ = command(*options)
+    monkeypatch.setattr("aisimulate.cli.spica.run_search", lambda config, **more: asked.append(more) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        command(*options)
+    assert code == 0
+    assert asked[0]["check"] is bool(options)

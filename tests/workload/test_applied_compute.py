@@ -66,11 +66,11 @@ WRONG = {
     ),
     "a negative latency": (
         row(tool_call_latency=[0.1, -1]),
-        "t:1: tool_call_latency[1] -1: must be a number of seconds from 0 to 9e+09",
+        "t:1: tool_call_latency[1] -1: must be a number of seconds from 0 to 4e+09",
     ),
     "a latency that is text": (
         row(tool_call_latency=["1", 1]),
-        "t:1: tool_call_latency[0] '1': must be a number of seconds from 0 to 9e+09",
+        "t:1: tool_call_latency[0] '1': must be a number of seconds from 0 to 4e+09",
     ),
     "no list": (row(tool_call_latency=3), "t:1: tool_call_latency 3: must be a list of numbers"),
     "no latencies": (row(tool_call_latency=...), "t:1: tool_call_latency is missing"),

@@ -63,7 +63,7 @@ WRONG = [
     (chat(1, input_length=0), "input_length 0: must be a whole number from 1 to 4294967295"),
     (chat(1, output_length=...), "output_length is missing"),
     (chat(1, timestamp=-0.5), "timestamp -0.5: must not be negative"),
-    (chat(1, timestamp="1"), "timestamp '1': must be a number from -9e+09 to 9e+09"),
+    (chat(1, timestamp="1"), "timestamp '1': must be a number from -4e+09 to 4e+09"),
     (chat(...), "chat_id is missing"),
     (chat(1, -2), "parent_chat_id -2: must be a whole number from -1 to 18446744073709551615"),
     (chat(1, hash_ids=[1, "x"]), "hash_ids[1] 'x': must be a whole number from 0 to 18446744073709551615"),

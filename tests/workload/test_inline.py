@@ -86,8 +86,8 @@ def test_planned_outputs_extend_the_keys_only_beside_explicit_prompts():
 
 
 BAD = [
-    ([request(arrival_ms=-1.0)], "requests[0].arrival_time_ms -1.0: must be a number from 0 to 9e+12"),
-    ([request(arrival_ms=float("nan"))], "requests[0].arrival_time_ms nan: must be a number from 0 to 9e+12"),
+    ([request(arrival_ms=-1.0)], "requests[0].arrival_time_ms -1.0: must be a number from 0 to 4e+12"),
+    ([request(arrival_ms=float("nan"))], "requests[0].arrival_time_ms nan: must be a number from 0 to 4e+12"),
     ([request(input_tokens=0)], "requests[0].input_tokens 0: must be a whole number from 1 to 4294967295"),
     (
         [request(output_tokens=-1)],

@@ -47,7 +47,7 @@ WRONG = [
         "t:1: prompt_len and input_len are the same field: give one of them",
     ),
     (f'{ROW[:-1]}, "arrival_ms": -1}}', "t:1: arrival_ms -1: must not be negative"),
-    (f'{ROW[:-1]}, "arrival_s": "x"}}', "t:1: arrival_s 'x': must be a number from -9e+09 to 9e+09"),
+    (f'{ROW[:-1]}, "arrival_s": "x"}}', "t:1: arrival_s 'x': must be a number from -4e+09 to 4e+09"),
     (
         f'{ROW[:-1]}, "arrival_s": 1, "arrival_ms": 1}}',
         "t:1: arrival_ms and arrival_s are the same field: give one of them",
@@ -67,3 +67,9 @@ WRONG = [
 @pytest.mark.parametrize(("text", "message"), WRONG)
 def test_a_wrong_row_is_named_with_file_line_field_value_and_rule(text, message, tmp_path):
     assert refusal(tmp_path, "lengths", text) == message
+
+
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("aisimulate.workload.lines.MAX_LINE_BYTES", 100)
+    text = refusal(tmp_path, "lengths", ROW + "\n" + "x" * 101)
+    assert text == "t:2: the line is longer than 100 bytes"

@@ -188,7 +188,7 @@ def test_first_appearance_is_in_file_order_across_sessions(read):
 
 
 LENGTH_RULE = "must be a whole number from 1 to 4294967295"
-TIME_RULE = "must be a number from -9e+12 to 9e+12"
+TIME_RULE = "must be a number from -4e+12 to 4e+12"
 
 BAD_ROWS = [
     ("e03", row(hash_ids="absent"), "hash_ids is missing"),

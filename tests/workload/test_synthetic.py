@@ -152,7 +152,7 @@ BAD = [
     (
         "slow",
         {"arrivals": ConstantRate(1e-12)},
-        "the last session would start at 3e+15 ms, beyond 9e+12",
+        "the last session would start at 3e+15 ms, beyond 4e+12",
     ),
 ]
 

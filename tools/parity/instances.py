@@ -40,7 +40,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
     spec = {
         "version": 1,
-        "topology": _topology(draw, disaggregated),
+        "topology": _topology(draw, disaggregated, with_latency="mtp" not in features),
         "engine": _engine(draw, rank, disaggregated, _dp_share(features)),
         "record_per_request": True,
         "requests": [],
@@ -146,12 +146,14 @@ def _transfer(draw: random.Random) -> dict[str, Any]:
     }
 
 
-def _topology(draw: random.Random, disaggregated: bool) -> dict[str, Any]:
+def _topology(draw: random.Random, disaggregated: bool, with_latency: bool) -> dict[str, Any]:
+    """Pools; ai-dynamo-runtime takes no latency of handoffs, so kinds that need it have none."""
     roles = ("prefill", "decode") if disaggregated else ("workers",)
     pools: dict[str, Any] = {role: {"initial_workers": draw.randint(1, 3)} for role in roles}
     if not disaggregated:
         return {"kind": "aggregated", **pools}
-    return {"kind": "disaggregated", **pools, "handoff_latency_ms": draw.choice([0.0, 0.0, 3.5])}
+    latency_ms = draw.choice([0.0, 0.0, 3.5])
+    return {"kind": "disaggregated", **pools, "handoff_latency_ms": latency_ms if with_latency else 0.0}
 
 
 def _engine(

@@ -43,6 +43,11 @@ PARTS = (
     Part("trtllm-dp", 500),
     Part("vllm-mtp", 500),
     Part("trtllm-mtp", 500),
+    Part("sglang-mtp", 500, limit_s=1.0),
+    Part("vllm-dp", 500, "disaggregated", limit_s=1.0),
+    Part("vllm-mtp", 500, "disaggregated", limit_s=1.0),
+    Part("trtllm-mtp", 500, "disaggregated"),
+    Part("sglang-mtp", 500, "disaggregated", limit_s=1.0),
 )
 
 
@@ -74,7 +79,9 @@ def main() -> int:
     differs = 0
     for part in PARTS:
         # The stand-alone peer takes pairs of pools from a payload, but follows another revision of SGLang.
-        alone = part.topology == "disaggregated" and part.kind != "sglang"
+        # It lets vLLM's first token out before drafts are verified, too.
+        follows = "sglang" in part.kind or "mtp" in part.kind
+        alone = part.topology == "disaggregated" and not follows
         peer = args.peer_standalone if alone else args.peer
         if peer is None:
             print(f"{part.kind} {part.topology}: not run, no stand-alone peer given")

@@ -1,20 +1,21 @@
-"""`aisimulate COMMAND ...`. Only the chosen command is imported, so that --help and errors are instant."""
+"""`aisimulate COMMAND ...`. Only the chosen command is imported, so that --help and errors are instant.
+
+Nothing else is imported with this module: Ctrl-C is one line from the first moments on.
+"""
 
 from __future__ import annotations
 
-import importlib
 import sys
-from argparse import RawDescriptionHelpFormatter
-from typing import TYPE_CHECKING
 
 from aisimulate import __version__
-from aisimulate.cli.exit_codes import INTERRUPTED
-from aisimulate.cli.parser import OneLineParser
-from aisimulate.core.console import say
-from aisimulate.core.errors import nearest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
+    from typing import NoReturn
+
+    from aisimulate.cli.parser import OneLineParser
 
 # name -> (module with a `main(argv) -> exit code`, what it answers)
 COMMANDS = {
@@ -32,28 +33,57 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code: 0 done, 1 nothing feasible, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments and arguments[0] in COMMANDS:
-        return _run(COMMANDS[arguments[0]][0], arguments[1:])
-    parser = _parser()
-    return parser.error(_command_problem(parser.parse_args(arguments).command))
+    try:
+        if arguments and arguments[0] in COMMANDS:
+            return _run(COMMANDS[arguments[0]][0], arguments[1:])
+        _complain(arguments)
+    except KeyboardInterrupt:  # while the command was still being loaded
+        from aisimulate.cli.exit_codes import INTERRUPTED  # noqa: PLC0415 - see above
+        from aisimulate.core.console import say  # noqa: PLC0415
+
+        say("aisimulate: interrupted")
+        return INTERRUPTED
 
 
 def _run(module: str, arguments: list[str]) -> int:
-    try:
-        code: int = importlib.import_module(module).main(arguments)
-    except KeyboardInterrupt:  # while the command was still being loaded
-        say("aisimulate: interrupted")
-        return INTERRUPTED
+    from aisimulate.cli.termination import cleaning_up  # noqa: PLC0415 - see above
+
+    with cleaning_up():
+        code: int = _load(module).main(arguments)
     return code
 
 
+def _load(module: str) -> ModuleType:
+    """Import a command; an interrupt comes out as itself, also where Python 3.11 wraps it into an error."""
+    import importlib  # noqa: PLC0415 - see above
+
+    try:
+        return importlib.import_module(module)
+    except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
+
+
+def _complain(arguments: list[str]) -> NoReturn:
+    """Say what the command line lacks, or print the help or the version; then exit."""
+    parser = _parser()
+    parser.error(_command_problem(parser.parse_args(arguments).command))
+
+
 def _command_problem(name: str | None) -> str:
+    from aisimulate.core.errors import nearest  # noqa: PLC0415 - see above
+
     if name is None:
         return f"a command is needed: {', '.join(COMMANDS)}"
     return f"unknown command {name!r}{nearest(name, COMMANDS)}"
 
 
 def _parser() -> OneLineParser:
+    from argparse import RawDescriptionHelpFormatter  # noqa: PLC0415 - see above
+
+    from aisimulate.cli.parser import OneLineParser  # noqa: PLC0415
+
     commands = "\n".join(f"  {name:<10}{text}" for name, (_, text) in COMMANDS.items())
     parser = OneLineParser(
         prog="aisimulate",

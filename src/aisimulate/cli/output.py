@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from aisimulate.cli.exit_codes import FAILED
-from aisimulate.core.console import say
-
-if TYPE_CHECKING:
-    from typing import TextIO
+from aisimulate.core.console import mute, say
 
 
 def fail(prog: str, message: object, code: int) -> int:
@@ -30,10 +24,10 @@ def show(prog: str, text: str, code: int) -> int:
         if text:
             _write(text)
     except BrokenPipeError:
-        _mute(sys.stdout)
+        mute(sys.stdout)
     except OSError as error:
         if sys.stdout is not None:
-            _mute(sys.stdout)
+            mute(sys.stdout)
         return fail(prog, f"could not write to stdout: {error.strerror or error}", FAILED)
     return code
 
@@ -45,7 +39,7 @@ def settle_stderr() -> None:
     try:
         sys.stderr.flush()
     except (OSError, ValueError):
-        _mute(sys.stderr)
+        mute(sys.stderr)
 
 
 def _write(text: str) -> None:
@@ -53,13 +47,3 @@ def _write(text: str) -> None:
         raise OSError("it is closed")
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def _mute(stream: TextIO) -> None:
-    """Lead `stream` nowhere: what it still buffers would fail again when the interpreter ends."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(nowhere, stream.fileno())
-        finally:
-            os.close(nowhere)

@@ -13,6 +13,7 @@ from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.config.json_text import read_json
+from aisimulate.config.text_file import read_text
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
 from aisimulate.replay.execute import execute
@@ -109,11 +110,9 @@ def load_payload(path: Path) -> Mapping[str, Any]:
         if path.suffix in (".yaml", ".yml"):
             value = load_yaml(path)
         else:
-            value = read_json(path.read_text("utf-8"), name)
+            value = read_json(read_text(path, name), name)
     except OSError as error:
         raise InputError(f"could not read {name}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not UTF-8 text: byte {error.start}") from error
     except yaml.YAMLError as error:
         raise InputError(f"malformed YAML in {name}: {' '.join(str(error).split())}") from error
     if not isinstance(value, Mapping):

@@ -87,6 +87,9 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
     )
     parser.add_argument("--seed", type=natural, metavar="N", help="use N instead of sweep.random_seed")
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
+    parser.add_argument(
+        "--check", action="store_true", help="check the invariants of every replay; who breaks one fails"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be searched, then stop")
     parser.set_defaults(prog=prog)
     return parser
@@ -160,7 +163,7 @@ def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
 
 def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Ledger | None) -> int:
     observer = SilentObserver() if arguments.quiet else progress_observer()
-    result = run_search(config, observer=observer, ledger=ledger)
+    result = run_search(config, observer=observer, ledger=ledger, check=arguments.check)
     if result.interrupted:
         code = INTERRUPTED
     else:

@@ -15,6 +15,7 @@ _TRANSFER = ("kv_transfer_bytes_per_token", "kv_transfer_bandwidth", "kv_transfe
 _PREFILL_ONLY = (
     ("decode_speedup_ratio", "on a prefill worker"),
     ("preemption_mode", "on a prefill worker, which never runs more than one request on"),
+    ("prefill_schedule_interval", "on a prefill worker, where nobody decodes"),
 )
 
 
@@ -79,6 +80,8 @@ def _unused_pair(spec: ReplaySpec, topology: Disaggregated) -> Iterator[str]:
                 yield f"spec.engine.{name}: no effect beside prefill and decode"
     prefill, decode = (engine.role(stage).rank for stage in ("prefill", "decode"))
     for name, reason in _PREFILL_ONLY:
+        if name == "preemption_mode" and prefill.aic_nextn:
+            continue  # where bursts do not fit, several may be at an end
         if getattr(prefill, name) != getattr(default, name) and engine.prefill is not None:
             yield f"{engine.rank_path('prefill')}.{name}: no effect {reason}"
     for name in _TRANSFER:

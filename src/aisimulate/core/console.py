@@ -1,9 +1,14 @@
-"""Lines for the user on stderr. They are worth less than the work they speak of, so they never end it."""
+"""Lines for the user on stderr, worth less than the work they speak of; and streams that nobody reads."""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def say(text: str) -> None:
@@ -12,3 +17,13 @@ def say(text: str) -> None:
         return  # print() would fall back to stdout
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+def mute(stream: TextIO) -> None:
+    """Lead `stream` nowhere: what it still buffers would fail again when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)

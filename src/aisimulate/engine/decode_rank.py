@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import stuck_reason
 from aisimulate.engine.decode_set import running_order
-from aisimulate.engine.destinations import Destinations
+from aisimulate.engine.destinations import ArrivalQueue
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
-class DecodeRank(Destinations, RankScheduler):
-    """Decodes sequences whose prompt was computed elsewhere.
-
-    In its queue `computed` tells sequences that have their prompt from preempted ones (0), which compute
-    everything again.
-    """
+class DecodeRank(ArrivalQueue, RankScheduler):
+    """Decodes sequences whose prompt was computed elsewhere."""
 
     # No slots of its own, so that it can be combined with another scheduler.
 
@@ -44,15 +40,8 @@ class DecodeRank(Destinations, RankScheduler):
 
     def accept(self, handoff: Handoff) -> bool:
         """Queue a destination for its blocks; refuse one that can never have them (`reason` says why)."""
-        sequence = handoff.request
-        self.submit(sequence)
-        self.waiting.pop()  # it enters the queue when it is activated
-        handoff.order = self._accepted
-        self._accepted += 1
-        if sequence.reason is not None:
-            return False
-        self.pending.append(handoff)
-        return True
+        self.submit(handoff.request)
+        return self.take_on(handoff)
 
     @property
     def has_work(self) -> bool:
@@ -79,17 +68,12 @@ class DecodeRank(Destinations, RankScheduler):
         return True
 
     def activate(self, handoff: Handoff) -> None:
-        """Queue a sequence whose prompt has arrived, by the order in which destinations were accepted."""
+        """Cache a prompt that has arrived, and queue its sequence."""
         sequence = handoff.request
-        self.held -= 1
         sequence.computed = sequence.input_tokens
         if sequence.keys is not None:
             self.cache_computed(sequence)
-        for index, queued in enumerate(self.waiting):
-            if queued.handoff.order > handoff.order:
-                self.waiting.insert(index, sequence)
-                return
-        self.waiting.append(sequence)
+        self.queue_arrived(handoff)
 
     # Scheduling -----------------------------------------------------------------------------------------
 
@@ -132,16 +116,6 @@ class DecodeRank(Destinations, RankScheduler):
         self.schedule_chunk(sequence, sequence.computed, sequence.tokens)
         if overtakes and self.joining and self.joining[-1] is sequence:
             self.overtaken = self.decoders.reordered = self.unusual = True
-
-    def unblock(self) -> bool:
-        """Let a sequence that has its prompt pass a head that waits for its blocks, if there is one."""
-        self.unblocked = self.first_arrived() is not None
-        return self.unblocked
-
-    def first_arrived(self) -> Sequence | None:
-        """Find the sequence that has its prompt and was accepted first."""
-        arrived = [sequence for sequence in self.waiting if sequence.computed]
-        return min(arrived, key=_acceptance, default=None)
 
 
 def admit_arrived(rank: RankScheduler, now_ns: int) -> None:
@@ -186,7 +160,3 @@ def _resolve_head(rank: DecodeRank, head: Sequence, now_ns: int) -> bool:
     rank.rejected.append(head)
     rank.eventful = rank.unusual = True
     return True
-
-
-def _acceptance(sequence: Sequence) -> int:
-    return sequence.handoff.order

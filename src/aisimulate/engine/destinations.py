@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections import deque
 
     from aisimulate.engine.handoff import Handoff
+    from aisimulate.engine.sequence import Sequence
 
 
 class Destinations(ABC):
@@ -48,3 +49,49 @@ class Destinations(ABC):
     @abstractmethod
     def reserve(self, handoff: Handoff) -> bool:
         """Take the blocks of a prompt, or do nothing."""
+
+
+class ArrivalQueue(Destinations):
+    """Decode ranks that let a sequence into the scheduler's queue once it has its prompt.
+
+    In that queue `computed` tells those from preempted ones (0), which compute everything again.
+    """
+
+    # No slots either.
+
+    waiting: deque[Sequence]
+    unblocked: bool
+    _accepted: int
+
+    def take_on(self, handoff: Handoff) -> bool:
+        """Queue a destination, whose sequence is the last of the queue; refuse one that can never run."""
+        sequence = self.waiting.pop()  # it enters the queue when it is activated
+        handoff.order = self._accepted
+        self._accepted += 1
+        if sequence.reason is not None:
+            return False
+        self.pending.append(handoff)
+        return True
+
+    def queue_arrived(self, handoff: Handoff) -> None:
+        """Queue a sequence that has its prompt, by the order in which destinations were accepted."""
+        self.held -= 1
+        for index, queued in enumerate(self.waiting):
+            if queued.handoff.order > handoff.order:
+                self.waiting.insert(index, handoff.request)
+                return
+        self.waiting.append(handoff.request)
+
+    def unblock(self) -> bool:
+        """Let a sequence that has its prompt pass a head that waits for its blocks, if there is one."""
+        self.unblocked = self.first_arrived() is not None
+        return self.unblocked
+
+    def first_arrived(self) -> Sequence | None:
+        """Find the sequence that has its prompt and was accepted first."""
+        arrived = [sequence for sequence in self.waiting if sequence.computed]
+        return min(arrived, key=_acceptance, default=None)
+
+
+def _acceptance(sequence: Sequence) -> int:
+    return sequence.handoff.order

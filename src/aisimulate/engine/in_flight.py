@@ -7,14 +7,24 @@ needs.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.group import PassGroup
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.offload_view import OffloadView
-from aisimulate.engine.rank_view import RankView
+from aisimulate.engine.pair_view import hands_over, pair_view
+from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.scheduler import RankScheduler
+from aisimulate.engine.sglang_scheduler import SglangScheduler
+from aisimulate.engine.sglang_view import SglangRankView
 from aisimulate.engine.speculative import SpeculativeScheduler
+from aisimulate.engine.speculative_view import SpeculativeRankView
+from aisimulate.engine.vllm_view import VllmRankView
 from aisimulate.engine.worker import RankWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.rank_view import RankView
+    from aisimulate.engine.run_worker import PlanningRank
 
 
 class InFlight(Protocol):
@@ -42,27 +52,32 @@ class InFlight(Protocol):
 
 
 def in_flight_of(worker: object) -> InFlight | None:
-    """Make the view of a worker; None for a kind that nobody knows, such as one with drafts."""
+    """Make the view of a worker; None for a kind that nobody knows."""
+    if not isinstance(worker, RunWorker | PassGroup):
+        return None
+    for rank in worker.ranks:
+        if isinstance(rank, RankScheduler):
+            rank.runs_on = False  # a preemption is told when its pass begins, and counted at its end
     if isinstance(worker, RankWorker):
-        worker.ranks[0].runs_on = False  # a preemption is told when its pass begins, and counted at its end
-        return _OneRank(worker)
-    if isinstance(worker, GroupWorker) and not _speculates(worker):
-        for rank in worker.ranks:
-            rank.runs_on = False
-        return _ManyRanks(worker)
-    return None
+        worker.plans_chunks = False  # each with what is to be seen in it
+    return _OneRank(worker) if isinstance(worker, RunWorker) else _ManyRanks(worker)
 
 
-def _speculates(worker: GroupWorker) -> bool:
-    return any(isinstance(rank, SpeculativeScheduler) for rank in worker.ranks)
+def _view(rank: object, index: int) -> RankView:
+    if hands_over(rank):
+        return pair_view(rank, index)
+    if isinstance(rank, SglangScheduler):
+        return SglangRankView(rank, index)
+    assert isinstance(rank, RankScheduler)
+    if isinstance(rank, SpeculativeScheduler):
+        return SpeculativeRankView(rank, index)
+    return OffloadView(rank, index) if isinstance(rank, Offloading) else VllmRankView(rank, index)
 
 
 class _OneRank:
-    def __init__(self, worker: RankWorker) -> None:
+    def __init__(self, worker: RunWorker[Any]) -> None:
         self._worker = worker
-        worker.plans_chunks = False  # each with what is to be seen in it
-        rank = worker.ranks[0]
-        self.ranks = [OffloadView(rank, 0) if isinstance(rank, Offloading) else RankView(rank, 0)]
+        self.ranks = [_view(worker.ranks[0], 0)]
 
     @property
     def start_ns(self) -> int:
@@ -84,16 +99,16 @@ class _OneRank:
         return passes, start_ns + total
 
     def pass_ns(self, number: int) -> int:
-        rank = self._worker._rank
+        rank: PlanningRank = self._worker._rank
         if batch := rank.run_batch:
             return self._worker._timer.decode_ns(batch, rank.run_context + (number - 1) * batch)
         return rank.pass_ns
 
 
 class _ManyRanks:
-    def __init__(self, worker: GroupWorker) -> None:
+    def __init__(self, worker: PassGroup[Any]) -> None:
         self._worker = worker
-        self.ranks = [RankView(rank, index) for index, rank in enumerate(worker.ranks)]
+        self.ranks = [_view(rank, index) for index, rank in enumerate(worker.ranks)]
 
     @property
     def start_ns(self) -> int:
@@ -113,4 +128,5 @@ class _ManyRanks:
         return passes, self.start_ns + (totals[passes - 1] if passes else 0)
 
     def pass_ns(self, number: int) -> int:
-        return self._worker._durations[number - 1]
+        duration_ns: int = self._worker._durations[number - 1]
+        return duration_ns

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.rank_view import RankView
+from aisimulate.engine.vllm_view import VllmRankView
 
 if TYPE_CHECKING:
     from aisimulate.engine.offload_scheduler import Offloading
     from aisimulate.engine.pass_view import BlockAudit, Gauges
 
 
-class OffloadView(RankView):
+class OffloadView(VllmRankView):
     """A `RankView` that knows of requests set aside, and of the blocks kept for them."""
 
     __slots__ = ()

@@ -50,6 +50,7 @@ class SglangParams:
     `chunked_prefill_size` and `max_prefill_tokens` tokens; `schedule_conservativeness` scales what is
     reserved for the outputs, each counted as `clip_max_new_tokens` at most. `schedule_policy` is fifo or lpm.
     `prefill_decode_interval` passes after a prefill do not prefill. What attention DP divides is divided.
+    Drafts as in `RankParams`.
     """
 
     num_gpu_blocks: int = 16384
@@ -63,6 +64,9 @@ class SglangParams:
     chunked_prefill_size: int = 8192
     clip_max_new_tokens: int = 4096
     schedule_conservativeness: float = 1.0
+    nextn: int = 0
+    accept_rates: tuple[float, ...] = ()
+    acceptance_seed: int = 42
 
     @property
     def total_kv_tokens(self) -> int:

@@ -23,8 +23,8 @@ class RankPass:
 
     `decode_batch` sequences decode, `decode_context` tokens long together when the pass begins. Beside them
     `prefills` are computed, and `replays`: what was generated before a preemption, behind the prompt.
-    `admitted`, `preempted` and `rejected` left or entered the queue at the start. `cached`: those that were
-    admitted with nothing of their prompt to compute; they decode.
+    At its start some were `admitted`, `preempted` and `rejected`; `dequeued` are those that left the queue by
+    being computed. `cached`: those that were admitted with nothing of their prompt to compute; they decode.
     """
 
     rank: int
@@ -33,9 +33,11 @@ class RankPass:
     prefills: list[Chunk] = field(default_factory=list)
     replays: list[Chunk] = field(default_factory=list)
     admitted: list[Sequence] = field(default_factory=list)
+    dequeued: list[Sequence] = field(default_factory=list)
     preempted: list[Sequence] = field(default_factory=list)
     rejected: list[Sequence] = field(default_factory=list)
     cached: list[Sequence] = field(default_factory=list)
+    verified: int = 0  # with drafts: prompts whose first tokens come from the decode forward too
 
     @property
     def prefill_tokens(self) -> int:
@@ -51,7 +53,7 @@ class RankPass:
     def forwards(self) -> int:
         """Sequences that get a token from a decode forward of one such pass."""
         replayed = sum(end == sequence.tokens for sequence, _, end in self.replays)
-        return self.decode_batch + len(self.cached) + replayed
+        return self.decode_batch + len(self.cached) + self.verified + replayed
 
 
 class Gauges(NamedTuple):

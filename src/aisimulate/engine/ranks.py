@@ -8,12 +8,14 @@ from aisimulate.engine.cadence import CadenceScheduler
 from aisimulate.engine.fused import FusedScheduler
 from aisimulate.engine.no_evict import NoEvictScheduler
 from aisimulate.engine.scheduler import RankScheduler
+from aisimulate.engine.sglang_scheduler import SglangScheduler
+from aisimulate.engine.sglang_speculative import SpeculativeSglangScheduler
 from aisimulate.engine.speculation import Acceptance
 from aisimulate.engine.speculative import SpeculativeScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.params import RankParams
+    from aisimulate.engine.params import RankParams, SglangParams
 
 
 class FusedNoEvictScheduler(FusedScheduler, NoEvictScheduler):
@@ -41,3 +43,12 @@ def make_rank(params: RankParams, timer: PassTimer, number: int, has_cadence: bo
     if params.backend == "trtllm":
         return (FusedNoEvictScheduler if params.fused else NoEvictScheduler)(params, timer)
     return (FusedScheduler if params.fused else RankScheduler)(params, timer)
+
+
+def make_sglang_rank(params: SglangParams, timer: PassTimer, number: int) -> SglangScheduler:
+    """Make the scheduler of an SGLang rank; `number` counts the ranks of all workers."""
+    if params.nextn:
+        seed = params.acceptance_seed + number
+        acceptance = Acceptance(params.nextn, params.accept_rates, seed)
+        return SpeculativeSglangScheduler(params, timer, acceptance)
+    return SglangScheduler(params, timer)

@@ -186,6 +186,11 @@ class RankScheduler(PricedRun):
         return bool(self.waiting or self.decoders.count or self.partial)
 
     @property
+    def has_runner(self) -> bool:
+        """Whether a sequence was admitted and has not ended."""
+        return bool(self.decoders.count or self.partial)
+
+    @property
     def has_decoder(self) -> bool:
         """Whether a running sequence has its prompt computed."""
         partial = self.partial

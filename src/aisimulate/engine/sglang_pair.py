@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.destinations import Destinations
 from aisimulate.engine.sequence import COMPLETED
 from aisimulate.engine.sglang_scheduler import SglangScheduler, tokens_left
+from aisimulate.engine.sglang_speculative import SpeculativeSglangScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.handoff import Handoff
     from aisimulate.engine.params import SglangParams
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.speculation import Acceptance
 
 
 class SglangPrefillRank(SglangScheduler):
@@ -53,6 +55,10 @@ class SglangDecodeRank(Destinations, SglangScheduler):
 
     def __init__(self, params: SglangParams, timer: PassTimer) -> None:
         super().__init__(params, timer)
+        self._expect_nobody()
+
+    def _expect_nobody(self) -> None:
+        """Begin without destinations."""
         self.pending: deque[Handoff] = deque()
         self.arrived: deque[Sequence] = deque()
         self.unblocked = False
@@ -155,3 +161,11 @@ class SglangDecodeRank(Destinations, SglangScheduler):
         ended = done + terminal
         self._releases += sum(sequence.status == COMPLETED for sequence in ended)
         return ended
+
+
+class SpeculativeSglangDecodeRank(SglangDecodeRank, SpeculativeSglangScheduler):
+    """Decodes sequences whose prompt was computed elsewhere, in bursts from their first token on."""
+
+    def __init__(self, params: SglangParams, timer: PassTimer, acceptance: Acceptance) -> None:
+        SpeculativeSglangScheduler.__init__(self, params, timer, acceptance)
+        self._expect_nobody()

@@ -82,6 +82,7 @@ class SglangScheduler(PricedRun):
     )
 
     eventful = True  # a pass without any work counts too
+    zero_gaps = 0  # between tokens of one burst
 
     def __init__(self, params: SglangParams, timer: PassTimer) -> None:
         self.params = params

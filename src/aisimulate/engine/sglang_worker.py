@@ -55,6 +55,8 @@ class SglangWorker(RunWorker[SglangScheduler]):
                 if decoders.passes > done:
                     continue
             now_ns = self._run_plan(now_ns, until_ns)
+        if rank.cooldown and now_ns < until_ns:
+            self._pause.forget()
         return now_ns
 
     def _run_plan(self, now_ns: int, until_ns: int) -> int:
@@ -111,6 +113,8 @@ class SglangWorker(RunWorker[SglangScheduler]):
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
         rank = self._rank
         if not rank.has_work:
+            if rank.cooldown:
+                self._pause.forget()
             return False
         self.plans += 1
         self._start_ns = now_ns
@@ -146,7 +150,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
         prefills = rank.prefills
         terminal = rank.commit(passes, first_end_ns, end_ns)
         if prefills or rank.cooldown:
-            self._pause.count(prefills, passes, end_ns)
+            self._pause.count(prefills, passes)
         return terminal
 
     def close(self) -> GapLog:
@@ -174,7 +178,11 @@ class SglangGroup(PassGroup[SglangScheduler]):
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
         self._pause.resume()
-        return super().start(now_ns)
+        if super().start(now_ns):
+            return True
+        if not self._active:
+            self._pause.forget()
+        return False
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
@@ -190,7 +198,7 @@ class SglangGroup(PassGroup[SglangScheduler]):
         terminal: list[Sequence] = []
         for rank in self._active:
             terminal += rank.commit(self._passes, first_end_ns, self.end_ns)
-        self._pause.count(prefills, self._passes, self.end_ns)
+        self._pause.count(prefills, self._passes)
         self.busy = False
         return terminal
 
@@ -208,52 +216,44 @@ class SglangGroup(PassGroup[SglangScheduler]):
 class _Pause:
     """Passes without prefill after one with: the `cooldown` of all ranks of a worker, kept the same."""
 
-    __slots__ = ("_drained_ns", "_interval", "ranks")
+    __slots__ = ("_interval", "ranks")
 
     def __init__(self, ranks: list[SglangScheduler], interval: int) -> None:
         self.ranks = ranks
         self._interval = interval
-        self._drained_ns: int | None = None  # when the worker had nothing left to do
 
-    def count(self, prefills: bool, passes: int, end_ns: int) -> None:
+    def count(self, prefills: bool, passes: int) -> None:
         """Count passes that ended; `prefills`: a rank prefilled in them."""
-        cooldown = self._interval if prefills else max(0, self.ranks[0].cooldown - passes)
-        self._set(cooldown)
-        if cooldown and not any(rank.has_work for rank in self.ranks):
-            self._drained_ns = end_ns
+        self._set(self._interval if prefills else max(0, self.ranks[0].cooldown - passes))
+
+    def forget(self) -> None:
+        """End the pause of a worker that could start a pass but has nothing to do."""
+        self._set(0)
 
     def resume(self) -> None:
-        """Look at the pause before a pass: without anything to do for a moment, a worker forgets about it.
+        """Look at the pause before a pass: when there is nothing to decode, what is left of it takes no time.
 
-        When there is nothing to decode, the passes left of it take no time. If there is somebody to reject,
-        the first of them is left over for that.
+        If there is somebody to reject, the first of the passes left is for that.
         """
-        ranks, drained_ns = self.ranks, self._drained_ns
-        self._drained_ns = None
-        if not ranks[0].cooldown:
+        ranks = self.ranks
+        if not ranks[0].cooldown or any(rank.decoders.count for rank in ranks):
             return
-        if drained_ns is not None and not _arrived_before(ranks, drained_ns):
+        ready = [rank for rank in ranks if rank.has_work]
+        for rank in ready:
+            rank.ratio.restart(rank.ratio.first)
+        if not any(rank.doomed for rank in ready):
             self._set(0)
-        elif not any(rank.decoders.count for rank in ranks):
-            ready = [rank for rank in ranks if rank.has_work]
-            for rank in ready:
-                rank.ratio.restart(rank.ratio.first)
-            if not any(rank.doomed for rank in ready):
-                self._set(0)
 
     def _set(self, cooldown: int) -> None:
         for rank in self.ranks:
             rank.cooldown = cooldown
 
 
-def _arrived_before(ranks: list[SglangScheduler], instant_ns: int) -> bool:
-    """Whether a waiting sequence arrived before an instant; a worker may hear of it only after its passes."""
-    return any(sequence.arrival_ns < instant_ns for rank in ranks for sequence in rank.waiting)
-
-
 def close_log(rank: SglangScheduler, log: GapLog) -> None:
     """Complete the gap log of a rank, and leave out what belongs to sequences that did not complete."""
     log.passes += rank.lags
+    if rank.zero_gaps:
+        log.passes += (0, rank.zero_gaps, 0)  # in pass 0 nobody can be absent
     log.pack()
     spans = rank.lost_spans()
     if spans:

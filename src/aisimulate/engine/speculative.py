@@ -106,6 +106,16 @@ class SpeculativeScheduler(RankScheduler):
         return bool(self.waiting or self.running)
 
     @property
+    def has_runner(self) -> bool:
+        """Whether a sequence was admitted and has not ended."""
+        return bool(self.running)
+
+    @property
+    def _others_hold(self) -> bool:
+        """Whether sequences that do not run hold blocks, which they will give back."""
+        return self.held > 0
+
+    @property
     def has_decoder(self) -> bool:
         """Whether a running sequence has its prompt computed."""
         return any(sequence.computed >= sequence.input_tokens for sequence in self.running)
@@ -150,7 +160,7 @@ class SpeculativeScheduler(RankScheduler):
         """
         if self.ready or self.done or self.rejected:
             self._fruitless = 0
-        elif self.preempted:
+        elif self.preempted and not self._others_hold:
             self._fruitless += 1
             if self._fruitless > 64 + 4 * (len(self.running) + len(self.waiting)):
                 self.waiting[0].reason = SEQUENCE_OVER_CAPACITY
@@ -229,7 +239,7 @@ class SpeculativeScheduler(RankScheduler):
                     if self.scheduled[sequence] == sequence.computed and self.budget == 0:
                         return
                     continue
-                if running:
+                if running or self._others_hold:
                     return
                 sequence.reason = self._stuck_reason(sequence)
             self.rejected.append(waiting.popleft())
@@ -301,7 +311,11 @@ class SpeculativeScheduler(RankScheduler):
             (self.ready if sequence.tokens < sequence.end_tokens else self.done).append(sequence)
         for sequence in self.done:
             self.running.remove(sequence)
-            self._release(sequence)
+            self._let_go(sequence)
+
+    def _let_go(self, sequence: Sequence) -> None:
+        """Give back the blocks of a sequence that has nothing to generate."""
+        self._release(sequence)
 
     def _set_burst_aside(self, most_tokens: int) -> None:
         """Take the blocks that the longest bursts would open; preempt while they cannot be had."""
@@ -316,7 +330,7 @@ class SpeculativeScheduler(RankScheduler):
                 self._set_aside = blocks
                 return
             victim = self._preempt_ready()
-            if not self.running:
+            if not self.running and not self._others_hold:
                 victim.reason = SEQUENCE_OVER_CAPACITY  # alone in the pool: it would wait for ever
 
     def _preempt_ready(self) -> Sequence:

@@ -39,10 +39,25 @@ class WatchedWorker:
     `planned_passes` many (fewer once an arrival cut them short) and, when `exact`, end at `end_ns`.
     """
 
-    __slots__ = ("_flight", "_inner", "_watcher", "busy", "doing", "end_ns", "exact", "index")
+    __slots__ = (
+        "_flight",
+        "_inner",
+        "_watcher",
+        "busy",
+        "doing",
+        "end_ns",
+        "exact",
+        "index",
+        "number",
+        "prefills",
+    )
 
-    def __init__(self, worker: Worker, flight: InFlight, index: int, watcher: Watcher) -> None:
+    def __init__(
+        self, worker: Worker, flight: InFlight, index: int, watcher: Watcher, prefill_workers: int = 0
+    ) -> None:
         self.index = index
+        self.prefills = index < prefill_workers  # only: it hands its prompts over
+        self.number = index if self.prefills else index - prefill_workers  # in its pool
         self.doing: list[RankPass] = []
         self._inner = worker
         self._flight = flight
@@ -66,6 +81,8 @@ class WatchedWorker:
         for rank in ranks:
             rank.mark()
         started = self._inner.start(now_ns)
+        if started and not all(rank.is_steady for rank in ranks):
+            self._inner.cut(now_ns + 1)  # a run may be cut anywhere
         self._look()
         if started:
             self.doing = [rank.read(now_ns) for rank in ranks]

@@ -85,7 +85,7 @@ def build_replay(
     if not isinstance(spec.topology, Aggregated):
         from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
 
-        return build_disaggregated(execution, scaling)
+        return build_disaggregated(execution, scaling, hub)
     role = spec.engine.role(None)
     aic = aic_config(role.rank)
     explicit = role_capacity_is_explicit(execution.engine, None)

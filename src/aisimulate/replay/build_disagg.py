@@ -5,31 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
-from aisimulate.engine.decode_rank import DecodeRank
-from aisimulate.engine.decode_worker import DecodeWorker
-from aisimulate.engine.group import GroupWorker
-from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
-from aisimulate.engine.offload_group import OffloadGroup
-from aisimulate.engine.offload_scheduler import OffloadPrefillScheduler
-from aisimulate.engine.offload_worker import OffloadWorker
-from aisimulate.engine.prefill_rank import PrefillRank
-from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank
-from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.engine.worker import PrefillWorker, RankWorker
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
-from aisimulate.replay.engines import offload_params, rank_params, sglang_params
+from aisimulate.replay.observe.fleet import (
+    ObservedDestinationFirstFleet,
+    ObservedPairFleet,
+    watch_workers,
+)
 from aisimulate.replay.outcome import Sla
+from aisimulate.replay.pair_engines import pair_worker
 from aisimulate.replay.routed_traffic import PairTraffic, StagePlacement, ToldSource
 from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
@@ -42,23 +36,17 @@ if TYPE_CHECKING:
 
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
-    from aisimulate.config.rank import HostOffload, RankConfig
+    from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec, WorkerPool
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.disagg_fleet import FirstDestination, Source
     from aisimulate.replay.fleet import Placement
+    from aisimulate.replay.observe.hub import Hub
+    from aisimulate.replay.pair_engines import PairWorker
     from aisimulate.replay.scaling import ScalingPolicy
     from aisimulate.router.route import Routes
     from aisimulate.workload.drivers import Driver
-
-PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
-_RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
-    ("vllm", "prefill"): PrefillRank,
-    ("vllm", "decode"): DecodeRank,
-    ("trtllm", "prefill"): NoEvictPrefillRank,
-    ("trtllm", "decode"): NoEvictDecodeRank,
-}
 
 
 @dataclass(slots=True)
@@ -68,17 +56,21 @@ class _Pool:
     role: RoleConfig
     rank: RankConfig
     timer: PassTimer
-    make: Callable[[], PairWorker]
+    make: Callable[[int], PairWorker]
     workers: list[PairWorker]
     provenance: dict[str, object]
     notes: list[str]
 
     def plan(self, config: WorkerPool) -> PoolPlan:
         """Describe the pool to what scales it."""
-        return PoolPlan(config, self.role, self.rank, self.timer, lambda _: cast("Worker", self.make()))
+        return PoolPlan(
+            config, self.role, self.rank, self.timer, lambda number: cast("Worker", self.make(number))
+        )
 
 
-def build_disaggregated(execution: Execution, scaling: ScalingPolicy | None = None) -> BuiltReplay:
+def build_disaggregated(
+    execution: Execution, scaling: ScalingPolicy | None = None, hub: Hub | None = None
+) -> BuiltReplay:
     """Wire up a replay on a prefill and a decode pool; raises like `build_replay`."""
     spec = execution.spec
     topology = spec.topology
@@ -92,7 +84,7 @@ def build_disaggregated(execution: Execution, scaling: ScalingPolicy | None = No
         plans = {"prefill": prefill.plan(topology.prefill), "decode": decode.plan(topology.decode)}
         wired = scaled_pair(spec, plans, driver, transfer, limit_ns, scaling)
     else:
-        wired = _fixed_pair(spec, prefill, decode, driver, transfer, limit_ns)
+        wired = _fixed_pair(spec, prefill, decode, driver, transfer, limit_ns, hub)
     return BuiltReplay(
         fleet=wired.fleet,
         workers=wired.workers,
@@ -120,15 +112,20 @@ def _fixed_pair(
     driver: Driver,
     transfer: TransferTime,
     limit_ns: int | None,
+    hub: Hub | None,
 ) -> Wired:
     """Wire up pools that stay as they are."""
     pools = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
     placed = _placed(spec, (prefill, decode), pools, driver)
-    new_fleet = DestinationFirstFleet if prefill.rank.backend == "sglang" else DisaggFleet
-    fleet = new_fleet(
-        placed.workers,
+    sources, workers = placed.sources(), placed.workers
+    if hub is not None:
+        first_decode = len(prefill.workers)
+        watched = watch_workers([*workers[0], *workers[1]], hub, first_decode)
+        workers = watched[:first_decode], watched[first_decode:]
+    fleet = _fleet_type(prefill.rank.backend, hub)(
+        workers,
         (
-            placed.sources(),
+            sources,
             cast("list[list[FirstDestination]]", [worker.ranks for worker in decode.workers]),
         ),
         placed.placements,
@@ -136,10 +133,18 @@ def _fixed_pair(
         transfer,
         limit_ns,
     )
+    if isinstance(fleet, ObservedPairFleet) and hub is not None:
+        fleet.hub = hub
     if isinstance(placed.traffic, PairTraffic):
         placed.traffic.on_release = fleet._look_for_arrivals
         placed.traffic.now_ns = lambda: fleet._now_ns
     return Wired(fleet, fleet.workers, routes=placed.routes, provenance=placed.provenance)
+
+
+def _fleet_type(backend: str, hub: Hub | None) -> type[DisaggFleet]:
+    if backend == "sglang":
+        return DestinationFirstFleet if hub is None else ObservedDestinationFirstFleet
+    return DisaggFleet if hub is None else ObservedPairFleet
 
 
 @dataclass(slots=True)
@@ -196,36 +201,10 @@ def _pool(execution: Execution, stage: str) -> _Pool:
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
     timer = OneSidedTimer(both, prefills=stage == "prefill")
-    new_worker = _sglang_worker if rank.backend == "sglang" else _worker
     replicas = getattr(spec.topology, stage).initial_workers
-    make = partial(new_worker, rank, timer, stage, role.dp_size)
+    make = partial(pair_worker, rank, timer, stage, role.dp_size)
     provenance = provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
-    return _Pool(role, rank, timer, make, [make() for _ in range(replicas)], provenance, notes)
-
-
-def _worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
-    if rank.native_host_offload is not None:
-        return _offload_worker(rank, rank.native_host_offload, timer, dp_size)
-    new_rank, params = _RANKS[rank.backend, stage], rank_params(rank)
-    ranks = [new_rank(params, timer) for _ in range(dp_size)]
-    if dp_size > 1:
-        return GroupWorker([*ranks])
-    (only,) = ranks
-    return DecodeWorker(only) if isinstance(only, DecodeRank) else PrefillWorker(only)
-
-
-def _offload_worker(rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int) -> PairWorker:
-    """Make a prefill worker each of whose ranks has host memory."""
-    params, offload = rank_params(rank), offload_params(rank, tier)
-    ranks = [OffloadPrefillScheduler(params, timer, offload) for _ in range(dp_size)]
-    return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
-
-
-def _sglang_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
-    new_rank = SglangPrefillRank if stage == "prefill" else SglangDecodeRank
-    params = sglang_params(rank, dp_size)
-    ranks = [new_rank(params, timer) for _ in range(dp_size)]
-    return SglangWorker(ranks[0]) if dp_size == 1 else SglangGroup([*ranks])
+    return _Pool(role, rank, timer, make, [make(number) for number in range(replicas)], provenance, notes)
 
 
 def _transfer_time(rank: RankConfig, latency_ms: float) -> TransferTime:

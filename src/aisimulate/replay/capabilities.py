@@ -59,6 +59,7 @@ CURRENT = Capabilities(
     decode_intervals=True,
     tiers=frozenset({"g3_offload", "native_host_offload"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
+    disaggregated_speculation=True,
 )
 """What this version simulates."""
 
@@ -89,12 +90,9 @@ def _require_stage(path: str, rank: RankConfig, capabilities: Capabilities) -> N
     """Refuse what only aggregated workers do so far."""
     backends = capabilities.disaggregated_backends
     _require(f"{path}.backend", "disaggregated backend", rank.backend, backends)
-    supported = ("aic_nextn",) if capabilities.disaggregated_speculation else ()
-    for name, off in (("aic_nextn", None), ("prefill_schedule_interval", 1)):
-        value = getattr(rank, name)
-        if value != off and name not in supported:
-            problem = f"{show(value)} is not supported yet in a disaggregated topology"
-            raise UnsupportedError(f"{path}.{name}: {problem} (supported: {show(off)})")
+    if rank.aic_nextn is not None and not capabilities.disaggregated_speculation:
+        problem = f"{show(rank.aic_nextn)} is not supported yet in a disaggregated topology"
+        raise UnsupportedError(f"{path}.aic_nextn: {problem} (supported: null)")
 
 
 def _require(path: str, what: str, choice: str, supported: frozenset[str]) -> None:
@@ -170,6 +168,10 @@ def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:
         yield spec.engine.rank_path(stage), spec.engine.role(stage).rank
 
 
+_WHY_NOT = {
+    "emit_kv_events": "would change nothing: a replay writes no cache events",
+    "state_cache": "cannot be simulated: when a request takes and returns its state blocks is not specified",
+}
 _RANK_FEATURES: tuple[tuple[str, object, Callable[[Capabilities], bool]], ...] = (
     ("aic_nextn", None, lambda capabilities: capabilities.speculation),
     ("prefill_schedule_interval", 1, lambda capabilities: capabilities.prefill_intervals),
@@ -186,4 +188,5 @@ def _require_rank_features(path: str, rank: RankConfig, capabilities: Capabiliti
         value = getattr(rank, name)
         if value != off and not supports(capabilities):
             shown = show(value) if isinstance(value, bool | int) else "a value"
-            raise UnsupportedError(f"{path}.{name}: {shown} is not supported yet (supported: {show(off)})")
+            problem = _WHY_NOT.get(name, "is not supported yet")
+            raise UnsupportedError(f"{path}.{name}: {shown} {problem} (supported: {show(off)})")

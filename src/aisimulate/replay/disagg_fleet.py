@@ -263,7 +263,7 @@ class DisaggFleet(Fleet):
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
         if len(candidates) > 1:
-            candidates.sort()
+            candidates = sorted(set(candidates))
         for index in candidates:
             worker = self._workers[index]
             laggard = self._laggards[index]

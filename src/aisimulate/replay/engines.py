@@ -13,8 +13,7 @@ from aisimulate.engine.offload_group import OffloadCadenceGroup, OffloadGroup
 from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.params import DiskParams, OffloadParams, RankParams, SglangParams
-from aisimulate.engine.ranks import make_rank
-from aisimulate.engine.sglang_scheduler import SglangScheduler
+from aisimulate.engine.ranks import make_rank, make_sglang_rank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
@@ -77,9 +76,11 @@ def _offload_worker(
 
 def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
     params = sglang_params(rank, dp_size)
-    if dp_size == 1:
-        return [SglangWorker(SglangScheduler(params, timer)) for _ in range(replicas)]
-    return [SglangGroup([SglangScheduler(params, timer) for _ in range(dp_size)]) for _ in range(replicas)]
+    workers: list[Worker] = []
+    for first in range(0, replicas * dp_size, dp_size):
+        ranks = [make_sglang_rank(params, timer, number) for number in range(first, first + dp_size)]
+        workers.append(SglangWorker(ranks[0]) if dp_size == 1 else SglangGroup(ranks))
+    return workers
 
 
 def rank_params(rank: RankConfig) -> RankParams:
@@ -148,4 +149,7 @@ def sglang_params(rank: RankConfig, dp_size: int) -> SglangParams:
         clip_max_new_tokens=settings.clip_max_new_tokens,
         schedule_conservativeness=settings.schedule_conservativeness
         * (_DP_CONSERVATIVENESS if dp_size > 1 else 1.0),
+        nextn=rank.aic_nextn or 0,
+        accept_rates=rank.accept_rates,
+        acceptance_seed=rank.aic_mtp_seed,
     )

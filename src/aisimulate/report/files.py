@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aisimulate.core.console import mute
 from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.report.scratch import open_scratch, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +47,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--out
             raise InputError(f"{option} {path}: would overwrite the input {source}")
     if _is_replaceable(status):
         try:
-            handle, scratch = _scratch(target)
+            handle, scratch = open_scratch(target)
         except OSError as error:
             reason = error.strerror or error
             raise InputError(f"{option} {path}: cannot write in {target.parent}: {reason}") from error
@@ -73,7 +74,8 @@ def write_lines(path: Path, lines: Iterable[str], option: str = "--output") -> N
     """Write `lines` (each with its end) to `path`.
 
     A regular file is replaced in one step, so that no reader ever sees half of it; a link stays and its
-    target is replaced. Anything else (a pipe, a device, this process's own stdout) is written to as it is.
+    target is replaced. Anything else (a pipe, a device, this process's own stdout) is written to as it is; a
+    reader that has gone saw what it wanted.
 
     Raises:
         WriteError: one line that names the file.
@@ -86,16 +88,26 @@ def write_lines(path: Path, lines: Iterable[str], option: str = "--output") -> N
 
 def _write(path: Path, lines: Iterable[str]) -> None:
     status = _status(path)
-    stream = _standard_stream(status)
-    if stream is not None:
-        stream.writelines(lines)
-        stream.flush()
-    elif _is_replaceable(status):
+    if _is_replaceable(status) and _standard_stream(status) is None:
         mode = _NEW_FILE_MODE if status is None else stat.S_IMODE(status.st_mode)
         _replace(path.resolve(), lines, mode)
-    else:
+        return
+    with suppress(BrokenPipeError):
+        _pass_on(path, status, lines)
+
+
+def _pass_on(path: Path, status: os.stat_result | None, lines: Iterable[str]) -> None:
+    """Write to what is no regular file, or is one that this process writes to already."""
+    stream = _standard_stream(status)
+    if stream is None:
         with path.open("w", encoding="utf-8") as target:
             target.writelines(lines)
+        return
+    try:
+        stream.writelines(lines)
+        stream.flush()
+    except BrokenPipeError:
+        mute(stream)
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -120,19 +132,15 @@ def _standard_stream(status: os.stat_result | None) -> TextIO | None:
     return None
 
 
-def _scratch(path: Path) -> tuple[int, Path]:
-    """Open a new file beside `path`, to become it in one step."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
-    return handle, Path(name)
-
-
 def _replace(path: Path, lines: Iterable[str], mode: int) -> None:
-    handle, scratch = _scratch(path)
+    sweep(path)
+    handle, scratch = open_scratch(path)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.writelines(lines)
-        scratch.chmod(mode)
-        scratch.replace(path)
+            stream.flush()
+            scratch.chmod(mode)
+            scratch.replace(path)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise

@@ -16,9 +16,9 @@ _KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
 def launch_lines(config: Mapping[str, Any]) -> list[str]:
-    """Give one command per role of a deployment, with its replicas; none for disaggregated SGLang."""
+    """Give one command per role of a deployment, with its replicas."""
     command = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}.get(str(config.get("backend")))
-    if command is None or (command is _sglang and roles(config) != ("agg",)):
+    if command is None:
         return []
     return [f"{_replicas(config, role)}{' '.join(command(config, role))}" for role in roles(config)]
 
@@ -149,6 +149,13 @@ def _sglang(config: Mapping[str, Any], role: str) -> list[str]:
         arguments.append("--disable-radix-cache")
     if config.get("context_length") is not None:
         arguments.append(f"--context-length {config['context_length']}")
+    if drafted := config.get("aic_nextn"):
+        arguments.append(
+            f"--speculative-algorithm EAGLE --speculative-num-steps {drafted} --speculative-eagle-topk 1 "
+            f"--speculative-num-draft-tokens {drafted + 1}"
+        )
+    if role in _KV_ROLES:
+        arguments.append(f"--disaggregation-mode {role} --disaggregation-transfer-backend nixl")
     return arguments
 
 

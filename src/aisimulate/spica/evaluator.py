@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.core.errors import ReplayError
 from aisimulate.replay.execute import execute
+from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.spica.numeric import numeric_entries
 from aisimulate.spica.runtime_payload import replay_spec, replay_traffic
 from aisimulate.spica.score import GOODPUT_KEY
@@ -38,7 +39,8 @@ class ReplayEvaluator:
 
     `trace_block_size` (tokens) overrides the workload's own; None keeps that (512 unless set, which the
     reference uses always). `benchmark_granularity` belongs to runtimes that profile their engines first;
-    this one reads measured kernel data and has nothing to sample.
+    this one reads measured kernel data and has nothing to sample. `check`: hold every replay to the
+    invariants; a broken one is a `ReplayError` that names it.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class ReplayEvaluator:
         *,
         trace_block_size: int | None = None,
         benchmark_granularity: int = 8,
+        check: bool = False,
     ) -> None:
         del benchmark_granularity
         override = {} if trace_block_size is None else {"trace_block_size": trace_block_size}
         self._workload = workload.model_copy(update=override)
         self._goal = goal
+        self._check = check
 
     def evaluate(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, float]:
         """Replay `plan` and return the numeric report keys, except those of the simulator's own run time.
@@ -65,7 +69,8 @@ class ReplayEvaluator:
             RunnerContractError: the goal counts goodput and the report has none.
             AISimulateError: the plan cannot be replayed.
         """
-        report = execute(self.payload(plan, concurrency_override=concurrency_override))
+        payload = self.payload(plan, concurrency_override=concurrency_override)
+        report = execute(payload, observers=[InvariantChecker()]) if self._check else execute(payload)
         numbers = _numbers(report)
         if any(target.needs_sla for target in self._goal.targets) and GOODPUT_KEY not in numbers:
             raise RunnerContractError(

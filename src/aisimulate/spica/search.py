@@ -90,15 +90,17 @@ def run_search(
     observer: Observer | None = None,
     on_round: OnRound | None = None,
     ledger: Ledger | None = None,
+    check: bool = False,
 ) -> SearchResult:
     """Do the work of `run_smart_search` and keep everything; Ctrl-C ends it early with a partial result.
 
     With `ledger`, everything is written down as it happens, and what is in it is not replayed again.
+    `check` holds our own replays to the invariants; a candidate that breaks one fails with its number.
     Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails.
     """
     observer = observer or SilentObserver()
     try:
-        return _search(config, evaluator, sampler_factory, observer, on_round, ledger)
+        return _search(config, evaluator, sampler_factory, observer, on_round, ledger, check)
     finally:
         observer.close()
 
@@ -110,13 +112,14 @@ def _search(
     observer: Observer,
     on_round: OnRound | None,
     ledger: Ledger | None,
+    check: bool,
 ) -> SearchResult:
     progress = Progress(config.goal)
     observer.phase("enumerating", progress)
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
         observer.note(note)
-    context = _context(plan, evaluator, observer)
+    context = _context(plan, evaluator, observer, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
     state = SearchState(progress, ledger, outcomes=result.outcomes)
     if ledger is not None:
@@ -148,7 +151,9 @@ def _coverage(result: SearchResult) -> list[Coverage]:
     ]
 
 
-def _context(plan: SearchPlan, evaluator: Evaluator | None, observer: Observer) -> EvaluationContext:
+def _context(
+    plan: SearchPlan, evaluator: Evaluator | None, observer: Observer, check: bool
+) -> EvaluationContext:
     config = plan.config
     predictor = sweep_load_predictor(config, show_progress=False)
     for note in predictor.notes:
@@ -156,7 +161,7 @@ def _context(plan: SearchPlan, evaluator: Evaluator | None, observer: Observer) 
     sku = config.search_space.hardware_sku
     return EvaluationContext(
         config=config,
-        evaluator=evaluator or ReplayEvaluator(config.workload, config.goal),
+        evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
         backend_versions={name: resolve_backend_version(sku, name) for name in plan.backends},
         load_predictor=predictor,
         model_context_tokens=plan.model_context_tokens,

@@ -14,8 +14,8 @@ MAX_PROMPT_TOKENS = 10_000_000
 MAX_HASH_ID = 2**64 - 1
 """Largest content id of a trace (64-bit)."""
 
-MAX_INSTANT_MS = 9e12
-"""Latest instant of the clock: 64-bit nanoseconds last about 292 years."""
+MAX_INSTANT_MS = 4e12
+"""Latest authored instant: 127 years. The clock itself ends at 2**62 ns, some years after that."""
 
 
 def is_whole(value: object, low: int, high: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 
 _GZIP = b"\x1f\x8b"
+
+MAX_LINE_BYTES = 2**28
+"""Longest line. A device such as /dev/zero has one without end."""
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -40,7 +44,9 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     with _open(path) as file, _unpacked(file) as stream:
         try:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""), 1):
+                if len(line) > MAX_LINE_BYTES:
+                    raise InputError(f"{path}:{number}: the line is longer than {MAX_LINE_BYTES} bytes")
                 yield number, line
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path}:{number + 1}: cannot be read: {_reason(error)}") from None

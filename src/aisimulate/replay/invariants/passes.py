@@ -28,7 +28,7 @@ def check_overlap(worker: WatchedWorker, last_end_ns: int, now_ns: int) -> None:
 
 def check_limits(worker: WatchedWorker, work: RankPass, now_ns: int) -> None:
     """I9: no more sequences and tokens than the rank may have in a pass."""
-    most_sequences, most_tokens = worker.ranks[work.rank].limits()
+    most_sequences, most_tokens = worker.ranks[work.rank].limits(work)
     sequences = work.decode_batch + len(work.prefills) + len(work.replays)
     if sequences > most_sequences or work.tokens > most_tokens:
         raise Invariant.LIMITS.broken(
@@ -40,7 +40,7 @@ def check_limits(worker: WatchedWorker, work: RankPass, now_ns: int) -> None:
 def check_admission(worker: WatchedWorker, work: RankPass, sequence: Sequence, now_ns: int) -> None:
     """I7: an admission is of now, into the rank the request was placed on."""
     at_ns = sequence.admissions[-1][0]
-    if (at_ns, sequence.worker, sequence.rank) != (now_ns, worker.index, work.rank):
+    if (at_ns, sequence.worker, sequence.rank) != (now_ns, worker.number, work.rank):
         raise Invariant.ADMISSION.broken(
             request_name(sequence),
             f"admitted at {to_ms(at_ns):g} ms on worker {sequence.worker} rank {sequence.rank}, "

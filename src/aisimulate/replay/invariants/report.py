@@ -54,8 +54,11 @@ def _expected(outcome: ReplayOutcome) -> Iterator[tuple[str, float]]:
     yield "total_output_tokens", sum(emitted)
     yield "processed_tokens", inputs + sum(emitted)
     yield "duration_ms", duration_ns / NS_PER_MS
+    prefill_s = outcome.prefill_workers * outcome.end_ns / NS_PER_S
+    yield "prefill_worker_seconds", prefill_s
     yield "decode_worker_seconds", worker_s
-    yield "gpu_hours", worker_s * outcome.gpus_per_worker / 3600
+    gpu_s = prefill_s * outcome.prefill_gpus_per_worker + worker_s * outcome.gpus_per_worker
+    yield "gpu_hours", gpu_s / 3600
     yield "num_ttft_samples", sum(count > 0 for count in emitted)
     yield "num_tpot_samples", sum(count > 1 for count in emitted)
     yield from _means([request for request in done if request.emitted_tokens])

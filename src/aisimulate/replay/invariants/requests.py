@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import to_ms
-from aisimulate.engine.sequence import COMPLETED, REJECTED
+from aisimulate.engine.sequence import COMPLETED, FAILED, REJECTED
 from aisimulate.replay.gaps import summarize_gaps
 from aisimulate.replay.invariants.catalogue import Invariant
 
@@ -27,7 +27,8 @@ def request_name(request: Request) -> str:
 def check_request_counts(requests: Sequence[Request], report: Report) -> None:
     """I1: nobody is lost or counted twice."""
     kinds = Counter(request.status for request in requests)
-    found = (len(requests), kinds[COMPLETED], kinds[REJECTED], kinds[None])
+    refused = kinds[REJECTED] + kinds[FAILED]
+    found = (len(requests), kinds[COMPLETED], refused, kinds[None])
     keys = ("num_requests", "completed_requests", "rejected_requests", "unfinished_requests")
     told = tuple(report[key] for key in keys)
     if found != told or found[0] != sum(found[1:]):

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.engine.in_flight import in_flight_of
 from aisimulate.engine.watch import WatchedWorker
+from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.fleet import Fleet
 
 if TYPE_CHECKING:
+    from aisimulate.engine.decode_worker import DecodeWorker
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.fleet import Placement
     from aisimulate.replay.observe.hub import Hub
@@ -45,8 +47,31 @@ class ObservedFleet(Fleet):
         super()._settle_instant(now_ns)
 
 
-def watch_workers(workers: list[Worker], hub: Hub) -> list[Worker]:
-    """Put the workers of a fleet under the eyes of a hub.
+class ObservedPairFleet(DisaggFleet):
+    """A `DisaggFleet` that tells a hub when its clock moves."""
+
+    hub: Hub
+
+    def run(self) -> None:
+        """Run to the end, and tell the hub."""
+        super().run()
+        self.hub.finish(self.end_ns)
+
+    def _settle_instant(self, now_ns: int) -> None:
+        self.hub.before(now_ns)
+        super()._settle_instant(now_ns)
+
+    def _go_between(self, index: int, laggard: DecodeWorker | None) -> None:
+        self.hub.before(self._now_ns)
+        super()._go_between(index, laggard)
+
+
+class ObservedDestinationFirstFleet(ObservedPairFleet, DestinationFirstFleet):
+    """The same for a `DestinationFirstFleet`."""
+
+
+def watch_workers(workers: list[Worker], hub: Hub, prefill_workers: int = 0) -> list[Worker]:
+    """Put the workers of a fleet under the eyes of a hub; the first `prefill_workers` only prefill.
 
     Raises UnsupportedError for workers that nobody knows how to look into.
     """
@@ -54,7 +79,7 @@ def watch_workers(workers: list[Worker], hub: Hub) -> list[Worker]:
     for index, worker in enumerate(workers):
         flight = in_flight_of(worker)
         if flight is None:
-            raise UnsupportedError("SGLang workers and speculative decoding cannot be watched yet")
-        watched.append(WatchedWorker(worker, flight, index, hub))
+            raise UnsupportedError("workers of this kind cannot be watched yet")
+        watched.append(WatchedWorker(worker, flight, index, hub, prefill_workers))
     hub.begin(watched)
     return [*watched]

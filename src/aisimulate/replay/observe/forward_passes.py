@@ -86,7 +86,7 @@ class _RankLog:
         """Take a request out of the queue."""
         if readmitted:
             self.preempted = self.preempted.plus(sequence.tokens, -1)
-        else:
+        elif self.fresh.number:  # a decode worker of a pair does not hear of whom it is to expect
             self.fresh = self.fresh.plus(sequence.input_tokens, -1)
 
 
@@ -127,7 +127,7 @@ class ForwardPassLog(Observer):
             log.in_flight = None
         for work in worker.doing:
             log = self._logs[worker.index][work.rank]
-            for sequence in work.admitted:
+            for sequence in work.dequeued:
                 log.leave(sequence, readmitted=len(sequence.admissions) > 1)
             for sequence in work.rejected:
                 log.leave(sequence, readmitted=bool(sequence.admissions))

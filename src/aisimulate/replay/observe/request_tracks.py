@@ -34,7 +34,7 @@ class RequestTracks:
         self._tracks[sequence] = []
         lengths = {
             "input_tokens": sequence.input_tokens,
-            "output_tokens": sequence.output_tokens,
+            "output_tokens": sequence.turn.output_tokens,
             "worker": sequence.worker,
             "rank": sequence.rank,
         }

@@ -61,7 +61,7 @@ class Telemetry(Observer):
         self._ordinal = 0
         self._sampled_ns = 0
         self._traffic = TrafficCounters()
-        self._forwards_sampled = 0
+        self._forwards_sampled = self._extra_sampled = 0
 
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Read all gauges."""
@@ -76,7 +76,7 @@ class Telemetry(Observer):
 
     def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
         """Count an arrival; the gauges of its rank are read anew, with what a pass in flight has taken."""
-        self._traffic.arriving += 1
+        self._traffic.arriving += 1  # a request of pools is queued on its prefill worker only
         index, rank = worker.index, worker.ranks[sequence.rank]
         passes = 0
         if worker.busy and rank.run_batch and worker.start_ns < self._now_ns:
@@ -124,6 +124,7 @@ class Telemetry(Observer):
         # A baseline has gauges only: what happened at 0 counts to the first interval.
         traffic = TrafficCounters() if kind == "baseline" else self._traffic
         new_forwards = 0 if kind == "baseline" else forwards - self._forwards_sampled
+        extra = self._traffic.extra_tokens - self._extra_sampled
         sample = {
             "sample_ordinal": self._ordinal,
             "kind": kind,
@@ -132,13 +133,13 @@ class Telemetry(Observer):
             "traffic": {
                 "duration_s": (at_ns - self._sampled_ns) / NS_PER_S,
                 **traffic.means(),
-                "avg_accept_length": 1.0 if new_forwards else None,
+                "avg_accept_length": 1.0 + extra / new_forwards if new_forwards else None,
                 "accept_length_forward_count": new_forwards,
             },
             **self._pools(at_ns, traffic),
         }
         if kind != "baseline":
-            self._forwards_sampled = forwards
+            self._forwards_sampled, self._extra_sampled = forwards, self._traffic.extra_tokens
             self._traffic = self._traffic.next_interval()
         self._ordinal += 1
         self._sampled_ns = at_ns
@@ -149,25 +150,32 @@ class Telemetry(Observer):
         return self._traffic.forwards + sum(self._traffic.forwards_by(worker, at_ns) for worker in busy)
 
     def _pools(self, at_ns: int, traffic: TrafficCounters) -> Sample:
-        """Gauges and counters of the pools; an aggregated one is reported as the decode pool."""
+        """Gauges and counters of the pools, each numbered from 0; an aggregated one counts as decode pool."""
+        prefill = [worker for worker in self._workers if worker.prefills]
+        decode = self._workers[len(prefill) :]
         return {
-            "prefill_scheduler_metrics": [],
-            "decode_scheduler_metrics": [
-                entry for worker in self._workers for entry in self._scheduler_metrics(worker, at_ns)
-            ],
-            "prefill_interval_metrics": TrafficCounters().interval_metrics(),
-            "decode_interval_metrics": traffic.interval_metrics(),
+            "prefill_scheduler_metrics": self._metrics_of(prefill, at_ns),
+            "decode_scheduler_metrics": self._metrics_of(decode, at_ns),
+            "prefill_interval_metrics": traffic.prefill.interval_metrics(),
+            "decode_interval_metrics": traffic.decode.interval_metrics(),
             "router_pending_prefill_requests": 0,
             "router_pending_decode_requests": 0,
-            "active_prefill_ids": [],
-            "active_decode_ids": [worker.index for worker in self._workers],
+            "active_prefill_ids": list(range(len(prefill))),
+            "active_decode_ids": list(range(len(decode))),
             "starting_prefill_ids": [],
             "starting_decode_ids": [],
             "draining_prefill_ids": [],
             "draining_decode_ids": [],
         }
 
-    def _scheduler_metrics(self, worker: WatchedWorker, at_ns: int) -> list[Sample]:
+    def _metrics_of(self, pool: list[WatchedWorker], at_ns: int) -> list[Sample]:
+        return [
+            entry
+            for number, worker in enumerate(pool)
+            for entry in self._scheduler_metrics(number, worker, at_ns)
+        ]
+
+    def _scheduler_metrics(self, number: int, worker: WatchedWorker, at_ns: int) -> list[Sample]:
         passes, boundary_ns = worker.passes_by(at_ns) if worker.busy else (0, 0)
         running = {work.rank for work in worker.doing} if passes else set()
         entries = []
@@ -178,7 +186,7 @@ class Telemetry(Observer):
             total = gauges.total_blocks
             entries.append(
                 {
-                    "worker_id": worker.index,
+                    "worker_id": number,
                     "dp_rank": index,
                     "active_blocks": gauges.active_blocks,
                     "inactive_blocks": gauges.inactive_blocks,

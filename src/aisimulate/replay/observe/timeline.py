@@ -60,10 +60,12 @@ class Timeline(Observer):
         now_ns, tracks = self._now_ns, self._requests
         for work in worker.doing:
             for sequence in work.preempted:
-                tracks.move(sequence, "preempted", now_ns)
+                tracks.move(self._known(worker, sequence), "preempted", now_ns)
             for sequence in work.admitted:
                 reused = sequence.admissions[-1][1]
-                tracks.move(sequence, "prefill", now_ns, {"reused_tokens": reused})
+                arrives = self._hands_over(worker) and len(sequence.admissions) == 1
+                stage = "decode" if arrives else "prefill"
+                tracks.move(self._known(worker, sequence), stage, now_ns, {"reused_tokens": reused})
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Draw the passes that ended, and end the stages of requests that they ended."""
@@ -73,11 +75,22 @@ class Timeline(Observer):
             rank = worker.ranks[work.rank]
             for sequence, _, _ in (*work.prefills, *work.replays):
                 if rank.is_decoding(sequence):
-                    tracks.move(sequence, "decode", now_ns)
+                    tracks.move(self._known(worker, sequence), "decode", now_ns)
         for sequence in terminal:
+            if worker.prefills and sequence.status is None:
+                tracks.move(sequence, "handoff", now_ns)
+                continue
             remark = {"rejected": sequence.reason} if sequence.status == REJECTED else None
-            tracks.leave(sequence, now_ns, remark)
+            tracks.leave(self._known(worker, sequence), now_ns, remark)
         self._count(worker, now_ns)
+
+    def _hands_over(self, worker: WatchedWorker) -> bool:
+        """Whether a worker decodes what others computed."""
+        return self._workers[0].prefills and not worker.prefills
+
+    def _known(self, worker: WatchedWorker, sequence: Sequence) -> Sequence:
+        """Give the sequence under which a request was queued: between pools, that of its prefill."""
+        return sequence.handoff.source if self._hands_over(worker) else sequence
 
     def finish(self, end_ns: int) -> None:
         """Draw what ended of the passes in flight, and end the stages that are open."""
@@ -142,7 +155,8 @@ class Timeline(Observer):
             yield _name("thread_name", _REQUESTS_PID, sequence.ordinal + 1, text)
         for worker in self._workers:
             pid = _FIRST_WORKER_PID + worker.index
-            yield _name("process_name", pid, 0, f"worker {worker.index}")
+            pool = "decode " * self._hands_over(worker) + "prefill " * worker.prefills
+            yield _name("process_name", pid, 0, f"{pool}worker {worker.number}")
             for number in range(len(worker.ranks)):
                 yield _name("thread_name", pid, number + 1, f"rank {number}")
 

@@ -15,29 +15,50 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class TrafficCounters:
-    """Counters of one interval; `forwards` goes on from interval to interval.
+class CacheCounters:
+    """What the passes of a pool found in the cache, and whom they preempted."""
 
-    `forwards`: decode forwards of single requests in passes that ended. Cache lookups and preemptions of a
-    pass count when it ends.
+    hit_tokens: int = 0
+    looked_up_tokens: int = 0
+    preemptions: int = 0
+
+    def interval_metrics(self) -> dict[str, int]:
+        """Count prompt tokens (after a preemption: all tokens) looked up, those found, and preemptions."""
+        return {
+            "cache_hit_tokens": self.hit_tokens,
+            "cache_total_tokens": self.looked_up_tokens,
+            "preemptions": self.preemptions,
+        }
+
+
+@dataclass(slots=True)
+class TrafficCounters:
+    """Counters of one interval; `forwards` and `extra_tokens` go on from interval to interval.
+
+    `forwards`: decode forwards of single requests in passes that ended; `extra_tokens`: what they yielded
+    beyond one token each. Cache lookups and preemptions of a pass count when it ends.
     """
 
     arriving: int = 0
     forwards: int = 0
+    extra_tokens: int = 0
     completed: list[Sequence] = field(default_factory=list)
-    hit_tokens: int = 0
-    looked_up_tokens: int = 0
-    preemptions: int = 0
+    prefill: CacheCounters = field(default_factory=CacheCounters)
+    decode: CacheCounters = field(default_factory=CacheCounters)
     _in_flight: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)  # by worker
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened in the interval."""
-        return not (self.arriving or self.completed or self.looked_up_tokens or self.preemptions)
+        pools = (self.prefill, self.decode)
+        caches = any(pool.looked_up_tokens or pool.preemptions for pool in pools)
+        return not (self.arriving or self.completed or caches)
 
     def next_interval(self) -> TrafficCounters:
         """Start the next interval."""
-        return TrafficCounters(forwards=self.forwards, _in_flight=self._in_flight)
+        return TrafficCounters(
+            forwards=self.forwards, extra_tokens=self.extra_tokens, _in_flight=self._in_flight
+        )
 
     def started(self, worker: WatchedWorker) -> None:
         """Note what the passes that began found in the cache, and whom they preempted."""
@@ -55,9 +76,11 @@ class TrafficCounters:
         self.completed += [sequence for sequence in terminal if sequence.status == COMPLETED]
         forwards, hit, looked_up, preemptions = self._in_flight.pop(worker.index)
         self.forwards += worker.planned_passes * forwards
-        self.hit_tokens += hit
-        self.looked_up_tokens += looked_up
-        self.preemptions += preemptions
+        self.extra_tokens += sum(worker.ranks[work.rank].extra_tokens for work in worker.doing)
+        pool = self.prefill if worker.prefills else self.decode
+        pool.hit_tokens += hit
+        pool.looked_up_tokens += looked_up
+        pool.preemptions += preemptions
 
     def forwards_by(self, worker: WatchedWorker, at_ns: int) -> int:
         """Count the decode forwards of a busy worker in the passes in flight that ended by then."""
@@ -79,14 +102,6 @@ class TrafficCounters:
             "itl_count": len(gaps_ms),
             "avg_router_kv_hit_rate": 0.0,
             "router_kv_hit_rate_count": 0,
-        }
-
-    def interval_metrics(self) -> dict[str, int]:
-        """Count prompt tokens (after a preemption: all tokens) looked up, those found, and preemptions."""
-        return {
-            "cache_hit_tokens": self.hit_tokens,
-            "cache_total_tokens": self.looked_up_tokens,
-            "preemptions": self.preemptions,
         }
 
 

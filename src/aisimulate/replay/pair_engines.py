@@ -1,0 +1,99 @@
+"""Prefill and decode workers with the scheduler of their backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from aisimulate.engine.cadence_pair import CadenceDecodeRank, PairCadenceGroup
+from aisimulate.engine.decode_rank import DecodeRank
+from aisimulate.engine.decode_worker import DecodeWorker
+from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
+from aisimulate.engine.offload_group import OffloadGroup
+from aisimulate.engine.offload_scheduler import OffloadPrefillScheduler
+from aisimulate.engine.offload_worker import OffloadWorker
+from aisimulate.engine.prefill_rank import PrefillRank
+from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank, SpeculativeSglangDecodeRank
+from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
+from aisimulate.engine.speculation import Acceptance
+from aisimulate.engine.speculative_pair import (
+    SpeculativeCadenceGroup,
+    SpeculativeDecodeRank,
+    SpeculativePairGroup,
+    SpeculativePrefillRank,
+)
+from aisimulate.engine.worker import PrefillWorker, RankWorker
+from aisimulate.replay.engines import offload_params, rank_params, sglang_params
+
+if TYPE_CHECKING:
+    from aisimulate.config.rank import HostOffload, RankConfig
+    from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.params import RankParams, SglangParams
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sglang_scheduler import SglangScheduler
+
+PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
+_RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
+    ("vllm", "prefill"): PrefillRank,
+    ("vllm", "decode"): DecodeRank,
+    ("trtllm", "prefill"): NoEvictPrefillRank,
+    ("trtllm", "decode"): NoEvictDecodeRank,
+}
+
+
+def pair_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int, number: int) -> PairWorker:
+    """Make worker `number` of the stage "prefill" or "decode", with `dp_size` ranks."""
+    ranks = range(number * dp_size, (number + 1) * dp_size)
+    if rank.backend == "sglang":
+        return _sglang_worker(sglang_params(rank, dp_size), timer, stage, ranks)
+    if rank.native_host_offload is not None:
+        return _offload_worker(rank, rank.native_host_offload, timer, dp_size)
+    return _worker(rank_params(rank), timer, stage, ranks)
+
+
+def _offload_worker(rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int) -> PairWorker:
+    """Make a prefill worker each of whose ranks has host memory."""
+    params, offload = rank_params(rank), offload_params(rank, tier)
+    ranks = [OffloadPrefillScheduler(params, timer, offload) for _ in range(dp_size)]
+    return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
+
+
+def _worker(params: RankParams, timer: PassTimer, stage: str, numbers: range) -> PairWorker:
+    interval = params.prefill_schedule_interval
+    has_cadence = stage == "decode" and len(numbers) > 1 and interval > 1
+    ranks = [_rank(params, timer, stage, number, has_cadence) for number in numbers]
+    if has_cadence:
+        return (SpeculativeCadenceGroup if params.nextn else PairCadenceGroup)(ranks, interval)
+    if params.nextn and stage == "decode":
+        return SpeculativePairGroup(ranks)
+    if len(ranks) > 1 or params.nextn:
+        return GroupWorker(ranks)
+    (only,) = ranks
+    return DecodeWorker(only) if isinstance(only, DecodeRank) else PrefillWorker(only)
+
+
+def _rank(params: RankParams, timer: PassTimer, stage: str, number: int, has_cadence: bool) -> RankScheduler:
+    """Make a rank; `number` counts those of all workers of the stage."""
+    if params.nextn:
+        speculative = SpeculativePrefillRank if stage == "prefill" else SpeculativeDecodeRank
+        return speculative(params, timer, _acceptance(params, number))
+    if has_cadence:
+        return CadenceDecodeRank(params, timer)
+    return _RANKS[params.backend, stage](params, timer)
+
+
+def _sglang_worker(params: SglangParams, timer: PassTimer, stage: str, numbers: range) -> PairWorker:
+    ranks = [_sglang_rank(params, timer, stage, number) for number in numbers]
+    return SglangWorker(ranks[0]) if len(ranks) == 1 else SglangGroup(ranks)
+
+
+def _sglang_rank(params: SglangParams, timer: PassTimer, stage: str, number: int) -> SglangScheduler:
+    if stage == "prefill":
+        return SglangPrefillRank(params, timer)
+    if params.nextn:
+        return SpeculativeSglangDecodeRank(params, timer, _acceptance(params, number))
+    return SglangDecodeRank(params, timer)
+
+
+def _acceptance(params: RankParams | SglangParams, number: int) -> Acceptance:
+    return Acceptance(params.nextn, params.accept_rates, params.acceptance_seed + number)
