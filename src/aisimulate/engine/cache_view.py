@@ -269,19 +269,8 @@ class HostedCacheView(RunCacheView):
         if sequence.keys is None or not self._rank.params.enable_prefix_caching:
             return 0
         self._pool.stride = 1
-        return self._prefix(self._identities(sequence, limit), limit, now_ns)
-
-    def lower_tier_hits(self, sequence: Sequence) -> tuple[int, int]:
-        """Count the blocks of a prompt in host memory that follow those on the GPU; none are on a disk."""
-        if sequence.keys is None:
-            return 0, 0
-        limit = sequence.input_tokens // self._rank.block_size
-        keys = self._identities(sequence, limit)
-        on_gpu = self._pool.match(keys, limit)[0]
-        return self._rank.host.tier.match(keys, on_gpu).blocks, 0
-
-    def _identities(self, sequence: Sequence, blocks: int) -> list[int]:
-        return self._rank.host.identities.of(sequence.keys, sequence.stride, blocks)
+        identities = self._rank.host.identities.of(sequence.keys, sequence.stride, limit)
+        return self._prefix(identities, limit, now_ns)
 
 
 def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) -> CacheView:

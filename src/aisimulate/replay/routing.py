@@ -11,6 +11,7 @@ from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.cache_view import PoolLook, RunCacheView, view_of
 from aisimulate.engine.decoding_view import DecodingView
+from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.told_worker import telling
 from aisimulate.replay.placement_policies import make_policy
 from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic
@@ -134,8 +135,7 @@ class RoutedPool:
             return worker
         told: Any = telling(worker, listener)
         told.views = [view_of(rank, told, self._lag_ns) for rank in ranks]
-        # A rank may know of memory behind its GPU, or its view; else there is none.
-        tiers = [_first_with("lower_tier_hits", *pair) for pair in zip(ranks, told.views, strict=True)]
+        tiers = [rank if isinstance(rank, Offloading) else None for rank in ranks]
         self.router.add_worker(index, told.views, tiers, self._decoding(ranks, told))
         if not self._lag_ns and all(type(view) is RunCacheView for view in told.views):
             look = self.router.look_at_all = self.router.look_at_all or PoolLook()
@@ -154,10 +154,6 @@ class RoutedPool:
         adopted = [self.adopt(index, worker, listener) for index, worker in enumerate(workers)]
         ready_workers(self.router, range(len(workers)))
         return adopted
-
-
-def _first_with(method: str, *objects: object) -> Any:  # noqa: ANN401 - whatever has the method
-    return next((each for each in objects if hasattr(each, method)), None)
 
 
 def route_aggregated(
