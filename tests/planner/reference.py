@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.planner.forecasting import LastValue, LoadForecast
+from aisimulate.forecast.models import LastValue
+from aisimulate.planner.forecasting import LoadForecast
 from aisimulate.planner.model import EngineModel
 from aisimulate.planner.policy import PlannerPolicy
 from aisimulate.planner.reference import ReferencePlanner

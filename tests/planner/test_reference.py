@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from aisimulate.planner.forecasting import LastValue, LoadForecast
+from aisimulate.forecast.models import LastValue
+from aisimulate.planner.forecasting import LoadForecast
 from aisimulate.planner.model import EngineModel, Shape
 from aisimulate.planner.observations import Observation, PassMetrics, PoolCounts, Traffic
 from aisimulate.planner.reference import ReferencePlanner, TickResult

@@ -45,10 +45,6 @@ class Band:
             return False
         return self.min_gpus < 0 or total >= self.min_gpus - self.tolerance
 
-    def without_minimum(self) -> Band:
-        """The same band without its lower bound."""
-        return Band(-1, self.max_gpus, self.gpus, self.floors)
-
 
 # One pool -------------------------------------------------------------------------------------------------
 

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 
 class ExactCapacity(NamedTuple):
-    """Requests per second of a busy engine, its batch, and the time of a prompt and of a pass (s)."""
+    """Requests per second of a busy engine, its batch, and the time of a prompt (s)."""
 
     rps: float
     batch: int
     prompt_s: float
-    pass_s: float
 
 
 class ExactEngine:
@@ -43,12 +42,12 @@ class ExactEngine:
         """Requests of a shape that the engine sustains; passes within `itl_ms` if one request alone is."""
         prompt_ns = 0 if self._pool == DECODE else self.prompt_ns(shape.computed_isl)
         if self._pool == PREFILL:
-            return ExactCapacity(self._ranks * NS_PER_S / max(1, prompt_ns), 1, prompt_ns / NS_PER_S, 0.0)
+            return ExactCapacity(self._ranks * NS_PER_S / max(1, prompt_ns), 1, prompt_ns / NS_PER_S)
         osl = max(1.0, shape.osl / shape.accept_length)  # passes of a request
         batch = self._largest(shape, prompt_ns, osl, itl_ms)
         pass_ns = max(1.0, self._pass_ns(shape, prompt_ns, osl, batch))
         rps = self._ranks * batch / osl * NS_PER_S / pass_ns
-        return ExactCapacity(rps, batch, prompt_ns / NS_PER_S, pass_ns / NS_PER_S)
+        return ExactCapacity(rps, batch, prompt_ns / NS_PER_S)
 
     def prompt_ns(self, tokens: int) -> int:
         """Time to compute a prompt alone, chunk by chunk."""

@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aisimulate.planner.throughput_scaling import Forecast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aisimulate.forecast.models import Model
     from aisimulate.planner.observations import Traffic
-
-
-class Forecaster(Protocol):
-    """Predicts a series from its past."""
-
-    def observe(self, value: float) -> None: ...  # noqa: D102
-    def predict(self, steps: int = 1) -> float: ...  # noqa: D102
-
-
-class LastValue:
-    """Expects what it saw last."""
-
-    def __init__(self) -> None:
-        self._value = 0.0
-
-    def observe(self, value: float) -> None:
-        """Take in a value."""
-        self._value = value
-
-    def predict(self, steps: int = 1) -> float:
-        """Give the last value."""
-        del steps
-        return self._value
 
 
 class _Series:
     """One series, whose leading zeros say nothing: nobody came yet."""
 
-    def __init__(self, forecaster: Forecaster) -> None:
+    def __init__(self, forecaster: Model) -> None:
         self._forecaster = forecaster
         self._started = False
 
@@ -59,7 +37,7 @@ class LoadForecast:
     A window without requests counts as 0 requests of the lengths seen last (spec 03 section C2).
     """
 
-    def __init__(self, make: Callable[[], Forecaster]) -> None:
+    def __init__(self, make: Callable[[], Model]) -> None:
         self._requests, self._isl, self._osl = (_Series(make()) for _ in range(3))
         self._seen = False
         self._lengths = (0.0, 0.0)

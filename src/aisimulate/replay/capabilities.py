@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.config.traffic import RuntimeTraffic
 
-_LATER_SCALINGS: frozenset[str] = frozenset()
-
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
@@ -133,10 +131,9 @@ def _require_routable(spec: ReplaySpec, capabilities: Capabilities) -> None:
 
 def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:
     path, adapter = "spec.adapters.scaling", spec.adapters.scaling
-    if adapter.provider not in supported | _LATER_SCALINGS:
+    if adapter.provider not in supported:
         got = quoted(adapter.provider)
         raise InputError(f"{path}.provider: engine composition does not provide scaling, got {got}")
-    _require(f"{path}.provider", "scaling", adapter.provider, supported)
     if adapter.provider == "none" and adapter.config not in (None, {}):
         raise InputError(f"{path}.config: {show(adapter.config)} has no effect without scaling")
 
