@@ -8,7 +8,7 @@ from scipy.optimize import check_grad
 
 from aisimulate.spica.pool_gp import hyperparameters as hyper
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
-from aisimulate.spica.pool_gp.fronts import front_of_many, front_of_two, hypervolume_of_two, layers
+from aisimulate.spica.pool_gp.fronts import front_of_many, front_of_two, layers
 from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
 from aisimulate.spica.pool_gp.improvement import (
     expected_area,
@@ -26,6 +26,15 @@ KNOWN = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 4.0], [0.5, 0.5]])
 
 def draws(mean, deviation, count=400_000):
     return np.exp(mean + deviation * RNG.standard_normal((count, len(mean))))
+
+
+def hypervolume_of_two(points):
+    """The area between the origin and the points (n, 2)."""
+    if not len(points):
+        return 0.0
+    rows = points[front_of_two(points)]
+    firsts = rows[:, 0]
+    return float(((firsts - np.append(firsts[1:], 0.0)) * rows[:, 1]).sum())
 
 
 def test_front_of_two_and_of_many_agree():

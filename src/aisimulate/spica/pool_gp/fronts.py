@@ -1,4 +1,4 @@
-"""Non-dominated points and hypervolumes; every objective is better when larger, the reference point is 0."""
+"""Non-dominated points; every objective is better when larger."""
 
 from __future__ import annotations
 
@@ -44,12 +44,3 @@ def layers(points: Floats, wanted: int) -> list[NDArray[np.intp]]:
         wanted -= len(rows)
         left = np.setdiff1d(left, rows, assume_unique=True)
     return peeled
-
-
-def hypervolume_of_two(points: Floats) -> float:
-    """Return the area between the origin and the points (n, 2)."""
-    if not len(points):
-        return 0.0
-    rows = points[front_of_two(points)]
-    firsts = rows[:, 0]
-    return float(((firsts - np.append(firsts[1:], 0.0)) * rows[:, 1]).sum())
