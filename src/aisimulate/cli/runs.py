@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import positive
@@ -19,7 +20,6 @@ from aisimulate.spica.recorded_run import read_run
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from pathlib import Path
 
     from aisimulate.spica.recorded_run import RecordedRun
 
@@ -56,7 +56,7 @@ def _parser() -> OneLineParser:
     shown.set_defaults(run=_show)
     exported = commands.add_parser("export", help="every attempt of a run, for other programs")
     exported.add_argument("--format", choices=tuple(_EXPORTS), default="json", help="default: %(default)s")
-    exported.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
+    exported.add_argument("--output", type=Path, metavar="FILE", help="write there instead of to stdout")
     exported.set_defaults(run=_export)
     compared = commands.add_parser("compare", help="the best of two runs, side by side")
     compared.set_defaults(run=_compare)
@@ -91,9 +91,8 @@ def _export(arguments: argparse.Namespace) -> int:
     text = _EXPORTS[arguments.format](_read(path))
     if arguments.output is None:
         return show(_PROG, text, DONE)
-    target = type(path)(arguments.output)
-    check_writable(target, [path])
-    write_file(target, text)
+    check_writable(arguments.output, [path])
+    write_file(arguments.output, text)
     return DONE
 
 

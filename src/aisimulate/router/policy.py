@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aisimulate.core.errors import ReplayError
 from aisimulate.core.shown import show
+from aisimulate.core.units import to_ms
 from aisimulate.router.kv_router import KvRouter
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class PolicyRouter(KvRouter):
         ]
         request = PlacementRequest(
             sequence.ordinal,
-            now_ns / 1e6,
+            to_ms(now_ns),
             sequence.input_tokens,
             sequence.output_tokens,
             sequence.session.session_id,

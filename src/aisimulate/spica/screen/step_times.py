@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.core.units import to_ms
 from aisimulate.timing.aic.surface import AicTiming
 
 if TYPE_CHECKING:
     from aisimulate.timing.aic.key import EngineKey
-
-_NS_PER_MS = 1e6
 
 
 class EngineStepTimes:
@@ -26,7 +25,7 @@ class EngineStepTimes:
         known = self._prefills.get(asked)
         if known is None:
             length = new_tokens + prefix_tokens
-            known = self._prefills[asked] = self._timer.prefill_ns(batch, length, prefix_tokens) / _NS_PER_MS
+            known = self._prefills[asked] = to_ms(self._timer.prefill_ns(batch, length, prefix_tokens))
         return known
 
     def decode_ms(self, batch: int, context_tokens: int) -> float:
@@ -34,5 +33,5 @@ class EngineStepTimes:
         asked = batch, context_tokens
         known = self._decodes.get(asked)
         if known is None:
-            known = self._decodes[asked] = self._timer.decode_ns(batch, batch * context_tokens) / _NS_PER_MS
+            known = self._decodes[asked] = to_ms(self._timer.decode_ns(batch, batch * context_tokens))
         return known
