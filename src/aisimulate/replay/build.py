@@ -140,7 +140,8 @@ def _wire(
         workers = watch_workers(workers, hub)
     make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
     fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)
-    placed.wake(fleet)
+    if isinstance(placed.traffic, RoutedTraffic):
+        placed.traffic.connect(fleet)
     return Wired(fleet, workers, settled, tiers=tiers, routes=placed.routes, provenance=placed.provenance)
 
 
@@ -153,11 +154,6 @@ class _Placed:
     placement: Placement
     routes: Routes = field(default_factory=dict)
     provenance: dict[str, object] = field(default_factory=dict)
-
-    def wake(self, fleet: Fleet) -> None:
-        """Let the event loop know when the router lets somebody in."""
-        if isinstance(self.traffic, RoutedTraffic):
-            self.traffic.on_release = fleet._look_for_arrivals
 
 
 def _placed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
 from aisimulate.config.aic import aic_config
@@ -24,7 +23,7 @@ from aisimulate.replay.observe.fleet import (
 )
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.pair_engines import pair_worker
-from aisimulate.replay.routed_traffic import PairTraffic, StagePlacement, ToldSource
+from aisimulate.replay.routed_traffic import PairTraffic
 from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
@@ -136,8 +135,7 @@ def _fixed_pair(
     if isinstance(fleet, ObservedPairFleet) and hub is not None:
         fleet.hub = hub
     if isinstance(placed.traffic, PairTraffic):
-        placed.traffic.on_release = fleet._look_for_arrivals
-        placed.traffic.now_ns = lambda: fleet._now_ns
+        placed.traffic.connect(fleet)
     return Wired(fleet, fleet.workers, routes=placed.routes, provenance=placed.provenance)
 
 
@@ -163,7 +161,7 @@ class _Placed:
         workers: list[Any] = list(self.workers[0])
         if not isinstance(traffic, PairTraffic):
             return [worker.ranks for worker in workers]
-        return [list(map(ToldSource, each.ranks, each.views, repeat(traffic))) for each in workers]
+        return [traffic.sources(worker) for worker in workers]
 
 
 def _placed(
@@ -177,11 +175,7 @@ def _placed(
     ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
     routed, told, traffic = route_pair(routing, ranks, timers, workers, driver)
     routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
-    placements = (
-        StagePlacement(traffic.place_prefill, routed[0].router),
-        StagePlacement(traffic.place_decode, routed[1].router),
-    )
-    return _Placed(told, traffic, placements, routes, routing.provenance)
+    return _Placed(told, traffic, traffic.placements(), routes, routing.provenance)
 
 
 def _pool(execution: Execution, stage: str) -> _Pool:

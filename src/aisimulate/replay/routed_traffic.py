@@ -7,7 +7,7 @@ after having waited. Ends of passes are told by the workers themselves (`engine.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.engine.sequence import REJECTED
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.cache_view import CacheView
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.disagg_fleet import Source
+    from aisimulate.replay.fleet import Fleet
     from aisimulate.router.clock import RouterClock
     from aisimulate.router.kv_router import KvRouter
     from aisimulate.workload.drivers import Driver
@@ -60,6 +61,10 @@ class RoutedTraffic:
     def pop_first(self, count: int) -> list[Sequence]:
         """Nobody asks: requests depend on each other through the router."""
         raise NotImplementedError
+
+    def connect(self, fleet: Fleet) -> None:
+        """Let the event loop know when the router lets somebody in."""
+        self.on_release = fleet._look_for_arrivals
 
     def release(self) -> None:
         """Let in who may come in now."""
@@ -136,6 +141,22 @@ class PairTraffic(RoutedTraffic):
         self._given_back: deque[tuple[int, Sequence]] = deque()
         self.on_terminal = self._on_terminal
         self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
+
+    def connect(self, fleet: Fleet) -> None:
+        """Take the time from the event loop, too: handovers happen between arrivals."""
+        super().connect(fleet)
+        self.now_ns = lambda: fleet._now_ns  # type: ignore[attr-defined]
+
+    def placements(self) -> tuple[StagePlacement, StagePlacement]:
+        """What places requests on prefill and on decode workers."""
+        return (
+            StagePlacement(self.place_prefill, self._router),
+            StagePlacement(self.place_decode, self._decode),
+        )
+
+    def sources(self, worker: Any) -> list[Source]:  # noqa: ANN401 - whatever has ranks and views
+        """List the ranks of a prefill worker; they tell the router what it has to know."""
+        return [ToldSource(rank, view, self) for rank, view in zip(worker.ranks, worker.views, strict=True)]
 
     def _on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         self._driver.on_terminal(sequence, now_ns)

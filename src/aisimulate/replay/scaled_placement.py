@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice, repeat
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic, StagePlacement, ToldSource
+from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic, RoutedTraffic
 from aisimulate.replay.routing import RoutedPool
 from aisimulate.router.clock import RouterClock
 from aisimulate.router.kv_router import ready_workers
@@ -49,10 +49,8 @@ class Front:
         """Let the first workers take requests, and the event loop know when the router lets somebody in."""
         for pool, count in zip(self.pools.values(), counts, strict=bool(self.pools)):
             ready_workers(pool.router, range(count))
-        if isinstance(self.traffic, AggregatedTraffic | PairTraffic):
-            self.traffic.on_release = fleet._look_for_arrivals
-        if isinstance(self.traffic, PairTraffic):
-            self.traffic.now_ns = lambda: fleet._now_ns  # type: ignore[attr-defined]
+        if isinstance(self.traffic, RoutedTraffic):
+            self.traffic.connect(fleet)
 
     def reported(self, spec: ReplaySpec) -> Routes:
         """Give the decisions of the routers where records are wanted."""
@@ -120,16 +118,10 @@ def routed_pair(routing: Routing, plans: tuple[PoolPlan, PoolPlan], traffic: Sca
     def maker(pool: RoutedPool, plan: PoolPlan) -> Callable[[int], Worker]:
         return lambda index: pool.adopt(index, plan.make(index), front)
 
-    def serve(worker: Any) -> list[Any]:  # noqa: ANN401 - whatever has ranks and views
-        return list(map(ToldSource, worker.ranks, worker.views, repeat(front)))
-
-    placements = (
-        StagePlacement(front.place_prefill, pools[0].router),
-        StagePlacement(front.place_decode, pools[1].router),
-    )
+    prefill, decode = front.placements()
     stages = [
-        Stage(placements[0], placements[0], maker(pools[0], plans[0]), serve),
-        Stage(placements[1], placements[1], maker(pools[1], plans[1])),
+        Stage(prefill, prefill, maker(pools[0], plans[0]), front.sources),
+        Stage(decode, decode, maker(pools[1], plans[1])),
     ]
     named = {"prefill": pools[0], "decode": pools[1]}
     return Front(stages, front, named, HitRates(pools[0].routes, traffic), routing.provenance)
