@@ -207,9 +207,13 @@ def test_watching_a_routed_replay_changes_nothing(tmp_path: Path) -> None:
     watched = execute(asked, observers=[Telemetry(50.0, samples.append)])
     assert watched["per_request"] == execute(asked)["per_request"]
     assert len(samples) > 4
-    queued = payload(REPEATS, tmp_path, block=4, rank=FIXED, router_queue_threshold=1.0)
+
+
+@pytest.mark.parametrize("pools", [{}, {"pools": (1, 1)}])
+def test_a_queue_cannot_be_watched(pools: dict[str, Any], tmp_path: Path) -> None:
+    queued = payload(REPEATS, tmp_path, block=4, rank=FIXED, router_queue_threshold=1.0, **pools)
     with pytest.raises(UnsupportedError, match="a queue at the router cannot be watched yet"):
-        execute(queued, observers=[Telemetry(50.0, samples.append)])
+        execute(queued, observers=[Telemetry(50.0, [].append)])
 
 
 @pytest.mark.parametrize(

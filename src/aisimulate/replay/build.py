@@ -10,7 +10,6 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
-from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
@@ -22,11 +21,10 @@ from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.routed_traffic import RoutedTraffic
-from aisimulate.replay.routing import route_aggregated, routing_of
+from aisimulate.replay.routing import refuse_watched_queue, route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.tiers import Tiers
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
-from aisimulate.router.kv_router import KvRouter
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
 from aisimulate.timing.aic.surface import AicTiming
@@ -135,8 +133,7 @@ def _wire(
     workers = placed.workers
     settled = None if hub is not None or spec.record_per_request else Settled()
     if hub is not None:
-        if isinstance(placed.placement, KvRouter) and placed.placement.queues:
-            raise UnsupportedError("a queue at the router cannot be watched yet")
+        refuse_watched_queue(placed.traffic)
         workers = watch_workers(workers, hub)
     make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
     fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)

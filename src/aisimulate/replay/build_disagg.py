@@ -24,7 +24,7 @@ from aisimulate.replay.observe.fleet import (
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.pair_engines import pair_worker
 from aisimulate.replay.routed_traffic import PairTraffic
-from aisimulate.replay.routing import route_pair, routing_of
+from aisimulate.replay.routing import refuse_watched_queue, route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
@@ -118,6 +118,7 @@ def _fixed_pair(
     placed = _placed(spec, (prefill, decode), pools, driver)
     sources, workers = placed.sources(), placed.workers
     if hub is not None:
+        refuse_watched_queue(placed.traffic)
         first_decode = len(prefill.workers)
         watched = watch_workers([*workers[0], *workers[1]], hub, first_decode)
         workers = watched[:first_decode], watched[first_decode:]
