@@ -10,8 +10,9 @@ from aisimulate.forecast.models import LastValue
 from aisimulate.planner.forecasting import LoadForecast
 from aisimulate.planner.model import EngineModel, Shape
 from aisimulate.planner.observations import Observation, PassMetrics, PoolCounts, Traffic
-from aisimulate.planner.reference import ReferencePlanner, TickResult
+from aisimulate.planner.reference import ReferencePlanner
 from aisimulate.planner.settings import EngineLimits, PlannerSettings
+from aisimulate.planner.tick import TickResult
 
 from .reference import LinearPasses, policy_of, recorded_cases
 

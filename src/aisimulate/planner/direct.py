@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from aisimulate.planner.budget import clamp_one, clamp_pair
 from aisimulate.planner.model import Shape
-from aisimulate.planner.reference import Cadence, TickResult
 from aisimulate.planner.settings import DECODE, PREFILL
 from aisimulate.planner.state import PlannerState, Verdict
+from aisimulate.planner.tick import Cadence, TickResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aisimulate.planner.observations import Traffic
-    from aisimulate.planner.reference import Cadence, TickResult
     from aisimulate.planner.state import Counts
+    from aisimulate.planner.tick import Cadence, TickResult
 
 Snapshot = dict[str, Any]
 
