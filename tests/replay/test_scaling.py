@@ -292,3 +292,33 @@ def test_pools_of_a_pair_wait_for_workers() -> None:
     assert second["prefill_admit_ms"] == 115.0
     assert second["destination_reserved_ms"] == 165.0
     assert report["completed_requests"] == 3
+
+
+@pytest.mark.parametrize("pools", ["one", "two"])
+def test_host_memory_of_pools_that_scale_is_reported(pools: str) -> None:
+    """As of pools that stay: the script changes nothing."""
+    timing = {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 5.0}
+    bare = {"timing_model": timing, "num_gpu_blocks": 24, "block_size": 16}
+    hosted = {**bare, "kv_cache_bytes_per_token": 1000, "native_host_offload": {"num_host_blocks": 400}}
+    one = {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+        "engine": {"rank": hosted},
+    }
+    two = {
+        "topology": {
+            "kind": "disaggregated",
+            "prefill": {"initial_workers": 1},
+            "decode": {"initial_workers": 1},
+        },
+        "engine": {"prefill": {"rank": hosted}, "decode": {"rank": bare | {"num_gpu_blocks": 200}}},
+    }
+    script = {"first_tick_ms": 50.0, "step_ms": 50.0, "decisions": [{"target_decode": 1}]}
+    spec = one if pools == "one" else two
+    traffic = {"source_type": "synthetic-session", "isl": 100, "osl": 20, "request_count": 9}
+    traffic |= {"turns_per_session": 3, "concurrency": 3}
+    stays = execute({"spec": spec, "traffic": traffic})
+    adapters = {"scaling": {"provider": "scripted", "config": script}}
+    scales = execute({"spec": spec | {"adapters": adapters}, "traffic": traffic})
+    key = "first_admission_reused_tokens_by_tier"
+    assert scales[key] == stays[key]
+    assert stays[key]["host"] > 0

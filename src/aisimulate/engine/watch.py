@@ -101,9 +101,11 @@ class WatchedWorker:
 
     def finish(self) -> list[Sequence]:
         """End passes and tell the watcher; return the sequences that became terminal, in order."""
+        was_busy = self._inner.busy  # one that only slept until a copy ended has no passes to tell of
         terminal = self._inner.finish()
         self._look()
-        self._watcher.ended(self, terminal)
+        if was_busy:
+            self._watcher.ended(self, terminal)
         return terminal
 
     # What is not ----------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def build_disaggregated(
         timing_mode="additive",
         provenance={"prefill": prefill.provenance, "decode": decode.provenance, **wired.provenance},
         notes=[*execution.notes, *dict.fromkeys([*prefill.notes, *decode.notes]), *workload.notes],
-        tiers=Tiers(cast("list[Worker]", prefill.workers)),
+        tiers=wired.tiers,
         prefill_workers=len(prefill.workers),
         prefill_dp_size=prefill.role.dp_size,
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
@@ -137,7 +137,8 @@ def _fixed_pair(
         fleet.hub = hub
     if isinstance(placed.traffic, PairTraffic):
         placed.traffic.connect(fleet)
-    return Wired(fleet, fleet.workers, routes=placed.routes, provenance=placed.provenance)
+    tiers = Tiers(pools[0])
+    return Wired(fleet, fleet.workers, tiers=tiers, routes=placed.routes, provenance=placed.provenance)
 
 
 def _fleet_type(backend: str, hub: Hub | None) -> type[DisaggFleet]:

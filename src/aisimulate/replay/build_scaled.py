@@ -95,7 +95,14 @@ def scaled_fleet(
     front.connect(fleet, [len(workers)])
     scaler = Scaler(policy, [pool], log, traffic, front.hits)
     fleet.scale_by(scaler)
-    return Wired(fleet, workers, scaler=scaler, routes=front.reported(spec), provenance=front.provenance)
+    return Wired(
+        fleet,
+        workers,
+        scaler=scaler,
+        tiers=pool.tiers,
+        routes=front.reported(spec),
+        provenance=front.provenance,
+    )
 
 
 def scaled_pair(
@@ -131,7 +138,12 @@ def scaled_pair(
     scaler = Scaler(policy, pools, log, traffic, front.hits)
     fleet.scale_by(scaler)
     return Wired(
-        fleet, fleet.workers, scaler=scaler, routes=front.reported(spec), provenance=front.provenance
+        fleet,
+        fleet.workers,
+        scaler=scaler,
+        tiers=pools[0].tiers,
+        routes=front.reported(spec),
+        provenance=front.provenance,
     )
 
 

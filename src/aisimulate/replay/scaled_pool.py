@@ -11,6 +11,7 @@ from aisimulate.engine.watch import WatchedWorker
 from aisimulate.replay.observe.forward_passes import DecodePassLog, ForwardPassLog
 from aisimulate.replay.observe.forwards import ForwardCount
 from aisimulate.replay.observe.hub import Hub
+from aisimulate.replay.tiers import Tiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ class ScaledPool:
         self.passes = DecodePassLog() if pool.name == "decode" else ForwardPassLog()
         self.forwards = ForwardCount()
         self.hub = Hub([self.passes, self.forwards])
+        self.tiers = Tiers()
         self._listener = listener
         self._serve = serve
         self._make = make
@@ -64,7 +66,9 @@ class ScaledPool:
 
     def new_worker(self, index: int) -> WatchedWorker:
         """Build and watch another worker; it does nothing before it is `ready`."""
-        return self.watch(self._make(index), index)
+        worker = self._make(index)
+        self.tiers.add(worker)
+        return self.watch(worker, index)
 
     def ranks_of(self, index: int) -> list[Any]:
         """List the schedulers of a worker of a pair of pools."""

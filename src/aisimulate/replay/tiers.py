@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aisimulate.engine.disk_tier import DiskTier, Traffic
+    from aisimulate.engine.offload_state import HostSide
     from aisimulate.engine.protocols import Worker
 
 Report = dict[str, Any]
@@ -19,10 +20,15 @@ Report = dict[str, Any]
 class Tiers:
     """The host memories of all ranks, and the disks behind them."""
 
-    def __init__(self, workers: Iterable[Worker]) -> None:
-        ranks = [rank for worker in workers for rank in getattr(worker, "ranks", [])]
-        self._hosts = [rank.host for rank in ranks if isinstance(rank, Offloading)]
-        self._disks = list(dict.fromkeys(host.disk.tier for host in self._hosts if host.disk is not None))
+    def __init__(self, workers: Iterable[Worker] = ()) -> None:
+        self._hosts: list[HostSide] = []
+        for worker in workers:
+            self.add(worker)
+
+    def add(self, worker: Worker) -> None:
+        """Count a worker in, from its first request on."""
+        ranks = getattr(worker, "ranks", [])
+        self._hosts += [rank.host for rank in ranks if isinstance(rank, Offloading)]
 
     def report(self) -> Report:
         """Sum up the reuse of first admissions of completed requests by tier, and what disks did."""
@@ -34,8 +40,8 @@ class Tiers:
                 zip(("device", "host", "disk"), map(sum, columns), strict=True)
             )
         }
-        if self._disks:
-            report["g3_offload"] = _disk_report(self._disks)
+        if disks := list(dict.fromkeys(host.disk.tier for host in self._hosts if host.disk is not None)):
+            report["g3_offload"] = _disk_report(disks)
         return report
 
 
