@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.columns import aligned
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.spica.versions import program_versions
 
@@ -180,13 +181,6 @@ def _beyond(answers: Answers) -> Iterator[str]:
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align columns: numbers to the right, words to the left. The first row has the titles."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    right = [column[-1][:1].isdigit() and "." not in column[0] for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        ]
-        lines.append(f"  {'  '.join(cells)}".rstrip())
-    return lines
+    columns = enumerate(zip(*rows, strict=True))
+    numbers = {place for place, cells in columns if cells[-1][:1].isdigit() and "." not in cells[0]}
+    return [f"  {line}" for line in aligned(rows, to_right=numbers)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.columns import aligned
 from aisimulate.report.numbers import share_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 Report = dict[str, Any]
 
@@ -34,7 +35,8 @@ _MISSING = "N/A"
 def replay_text(report: Mapping[str, Any]) -> str:
     """Lay out the metrics of a replay, then how much was replayed and how much of it was cached."""
     rows = [_COLUMNS, *_metric_rows(report), *_total_rows(report)]
-    return "\n".join([*_aligned(rows), "", *_remarks(report), ""])
+    titles, *lines = aligned(rows, to_right=range(1, len(_COLUMNS)))
+    return "\n".join([titles, "-" * len(titles), *lines, "", *_remarks(report), ""])
 
 
 def _metric_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -51,14 +53,6 @@ def _total_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
-    ]
-    return [lines[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *lines[1:]]
 
 
 def _remarks(report: Mapping[str, Any]) -> list[str]:
