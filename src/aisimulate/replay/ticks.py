@@ -27,7 +27,7 @@ _STATES = ("active", "starting", "draining")
 
 
 class ScaledTraffic:
-    """A driver that counts what comes and ends, and keeps requests back while `gate` is closed."""
+    """A driver that counts what comes and ends, and keeps requests back while `gate_open` is false."""
 
     def __init__(self, driver: Driver) -> None:
         self.gate_open = True
