@@ -318,7 +318,11 @@ ROUTED_HOSTED = changed(
         "workload.concurrency": 3,
     },
 )
-# The same in turn.
+# The same with a disk behind it.
+ROUTED_DISKED = changed(
+    ROUTED_HOSTED, {"search_space.num_g2_blocks": 500, "search_space.num_g3_blocks": 4000}
+)
+# `ROUTED`, but in turn.
 IN_TURN = changed(ROUTED, {"search_space.router_mode": ["round_robin"], **dict.fromkeys(list(_ROUTER)[1:4])})
 GOODPUT = changed(TRACE, {"goal": {"target": "goodput", "sla": {"ttft_ms": 1e6, "itl_ms": 1e6}}})
 FRONT = changed(POOL, {"goal": {"target": "pareto"}})

@@ -204,6 +204,18 @@ def test_a_disk_needs_aggregated_workers():
     assert [note.split(":")[0] for note in notes] == ["deployment_mode"]
 
 
+@pytest.mark.parametrize(("disk_blocks", "worths"), [(0, [0.0]), (4, [0.0, 0.25, 0.5])])
+def test_the_worth_of_a_block_on_disk_is_searched_where_there_is_a_disk(disk_blocks, worths):
+    offload = {"num_g2_blocks": 4, "kv_bytes_per_token": 1, "num_g3_blocks": disk_blocks}
+    config, notes = effective_config(make_config({**offload, "deployment_mode": ["agg"]}))
+    assert config.search_space.disk_cache_hit_weight == worths
+    assert [note for note in notes if note.startswith("disk_cache_hit_weight")] == (
+        []
+        if disk_blocks
+        else ["disk_cache_hit_weight: no effect without a disk tier; one choice is searched"]
+    )
+
+
 def test_what_cannot_be_simulated_is_dropped_with_a_note():
     config, notes = apply_capabilities(make_config({"backend": ["sglang", "vllm", "trtllm"]}), TODAY)
     space = config.search_space

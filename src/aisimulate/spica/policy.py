@@ -183,10 +183,10 @@ def _collapse_easy_planner(config: SmartSearchConfig) -> FilterResult:
 
 
 def _collapse_disk_weight(config: SmartSearchConfig) -> FilterResult:
-    """Search one worth of a block on disk where the router is searched: no deployment has a disk tier."""
+    """Search one worth of a block on disk where a router is searched and deployments have no disk."""
     space = config.search_space
     is_searched = space.num_g2_blocks > 0 and "kv_router" in space.router_mode
-    if not is_searched or len(space.disk_cache_hit_weight) == 1:
+    if not is_searched or space.num_g3_blocks > 0 or len(space.disk_cache_hit_weight) == 1:
         return config, []
     note = "disk_cache_hit_weight: no effect without a disk tier; one choice is searched"
     return _with_choices(config, {"disk_cache_hit_weight": space.disk_cache_hit_weight[:1]}), [note]
