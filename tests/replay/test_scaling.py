@@ -322,3 +322,30 @@ def test_host_memory_of_pools_that_scale_is_reported(pools: str) -> None:
     key = "first_admission_reused_tokens_by_tier"
     assert scales[key] == stays[key]
     assert stays[key]["host"] > 0
+
+
+DISK = {
+    "num_gpu_blocks": 24,
+    "kv_cache_bytes_per_token": 1000,
+    "native_host_offload": {"num_host_blocks": 30},
+    "g3_offload": {"scope": "cluster_shared", "num_g3_blocks": 4000},
+}
+
+
+@pytest.mark.parametrize("rank", [DISK, {"backend": "sglang", "aic_nextn": 2}, {"aic_nextn": 2}])
+def test_workers_that_may_scale_are_what_they_would_be_without(rank: dict[str, Any]) -> None:
+    """They share a disk, and draw from streams of their own."""
+    timing = {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 5.0}
+    spec: dict[str, Any] = {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 2}},
+        "engine": {"rank": {"timing_model": timing, "block_size": 16, **rank}},
+    }
+    traffic = {"source_type": "synthetic-session", "isl": 100, "osl": 20, "request_count": 12}
+    traffic |= {"turns_per_session": 3, "concurrency": 4, "shared_prefix_ratio": 0.8, "num_prefix_groups": 3}
+    script = {"first_tick_ms": 50.0, "step_ms": 50.0, "decisions": [{"target_decode": 2}]}
+    stays = execute({"spec": spec, "traffic": traffic})
+    spec["adapters"] = {"scaling": {"provider": "scripted", "config": script}}
+    scales = execute({"spec": spec, "traffic": traffic})
+    assert scales["duration_ms"] == stays["duration_ms"]
+    assert scales["mean_ttft_ms"] == stays["mean_ttft_ms"]
+    assert scales.get("g3_offload") == stays.get("g3_offload")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
-from aisimulate.replay.engines import build_workers
+from aisimulate.replay.engines import worker_maker
 from aisimulate.replay.routing import routing_of
 from aisimulate.replay.scaled_fleet import ScaledDestinationFirstFleet, ScaledDisaggFleet, ScaledFleet
 from aisimulate.replay.scaled_placement import pair_in_turn, placed_in_turn, routed, routed_pair
@@ -68,9 +68,7 @@ def scales(spec: ReplaySpec, policy: ScalingPolicy | None) -> bool:
 def aggregated_plan(spec: ReplaySpec, role: RoleConfig, rank: RankConfig, timer: PassTimer) -> PoolPlan:
     """Plan the pool of an aggregated fleet."""
     config: PoolConfig = spec.topology.workers  # type: ignore[union-attr]
-    return PoolPlan(
-        config, role, rank, timer, lambda index: build_workers(rank, timer, role.dp_size, 1, index)[0]
-    )
+    return PoolPlan(config, role, rank, timer, worker_maker(rank, timer, role.dp_size))
 
 
 def scaled_fleet(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import clock_ns
@@ -18,6 +19,8 @@ from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aisimulate.config.rank import DiskOffload, HostOffload, RankConfig
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
@@ -26,42 +29,44 @@ if TYPE_CHECKING:
 _DP_CONSERVATIVENESS = 0.3
 
 
-def build_workers(
-    rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int, first_worker: int = 0
-) -> list[Worker]:
-    """Make equal workers of `dp_size` ranks each, numbered from `first_worker`."""
+def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
+    """Make equal workers of `dp_size` ranks each."""
+    return list(map(worker_maker(rank, timer, dp_size), range(replicas)))
+
+
+def worker_maker(rank: RankConfig, timer: PassTimer, dp_size: int) -> Callable[[int], Worker]:
+    """Prepare to make the worker of a number, with `dp_size` ranks; what workers share is made once."""
     if rank.backend == "sglang":
-        return _sglang_workers(rank, timer, dp_size, replicas)
-    params = rank_params(rank)
+        return partial(_sglang_worker, sglang_params(rank, dp_size), timer, dp_size)
     if rank.native_host_offload is not None:
-        return _offload_workers(rank, rank.native_host_offload, timer, dp_size, replicas)
-    workers: list[Worker] = []
+        return _offload_maker(rank, rank.native_host_offload, timer, dp_size)
+    return partial(_worker, rank_params(rank), timer, dp_size)
+
+
+def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
     has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
-    for first in range(first_worker * dp_size, (first_worker + replicas) * dp_size, dp_size):
-        ranks = [make_rank(params, timer, number, has_cadence) for number in range(first, first + dp_size)]
-        if has_cadence:
-            workers.append(CadenceGroup(ranks, params.prefill_schedule_interval))
-        elif dp_size > 1 or params.nextn:
-            workers.append(GroupWorker(ranks))
-        else:
-            workers.append(RankWorker(ranks[0]))
-    return workers
+    numbers = range(number * dp_size, (number + 1) * dp_size)
+    ranks = [make_rank(params, timer, each, has_cadence) for each in numbers]
+    if has_cadence:
+        return CadenceGroup(ranks, params.prefill_schedule_interval)
+    return GroupWorker(ranks) if dp_size > 1 or params.nextn else RankWorker(ranks[0])
 
 
-def _offload_workers(
-    rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int, replicas: int
-) -> list[Worker]:
-    """Make workers each of whose ranks has host memory of its own, and maybe a disk behind it."""
+def _offload_maker(
+    rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int
+) -> Callable[[int], Worker]:
+    """Prepare workers each of whose ranks has host memory of its own, and maybe a disk behind it."""
     params, disk = rank_params(rank), None if rank.g3_offload is None else disk_params(rank, rank.g3_offload)
     is_shared = disk is not None and disk.is_shared
     offload = offload_params(rank, tier, BlockIdentities() if is_shared else None)
     shared_disk = DiskTier(disk) if disk is not None and is_shared else None
-    return [
-        _offload_worker(
-            params, timer, offload, dp_size, shared_disk or (None if disk is None else DiskTier(disk))
-        )
-        for _ in range(replicas)
-    ]
+
+    def make(number: int) -> Worker:
+        del number
+        own_disk = None if disk is None or is_shared else DiskTier(disk)
+        return _offload_worker(params, timer, offload, dp_size, shared_disk or own_disk)
+
+    return make
 
 
 def _offload_worker(
@@ -74,13 +79,10 @@ def _offload_worker(
     return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
 
 
-def _sglang_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: int) -> list[Worker]:
-    params = sglang_params(rank, dp_size)
-    workers: list[Worker] = []
-    for first in range(0, replicas * dp_size, dp_size):
-        ranks = [make_sglang_rank(params, timer, number) for number in range(first, first + dp_size)]
-        workers.append(SglangWorker(ranks[0]) if dp_size == 1 else SglangGroup(ranks))
-    return workers
+def _sglang_worker(params: SglangParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
+    numbers = range(number * dp_size, (number + 1) * dp_size)
+    ranks = [make_sglang_rank(params, timer, each) for each in numbers]
+    return SglangWorker(ranks[0]) if dp_size == 1 else SglangGroup(ranks)
 
 
 def rank_params(rank: RankConfig) -> RankParams:
