@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.pass_view import BlockAudit, Chunk, Gauges, RankPass
+from aisimulate.engine.scheduler_view import SchedulerView
 from aisimulate.engine.sglang_speculative import SpeculativeSglangScheduler
 
 if TYPE_CHECKING:
@@ -15,35 +16,19 @@ if TYPE_CHECKING:
     from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 
-class SglangRankView:
+class SglangRankView(SchedulerView):
     """One rank: what `RankView` asks for."""
 
-    __slots__ = ("_begun", "_decoding", "_index", "_preempted", "_rank")
+    __slots__ = ("_begun", "_decoding")
+
+    _rank: SglangScheduler
 
     def __init__(self, rank: SglangScheduler, index: int) -> None:
-        self._rank = rank
-        self._index = index
+        super().__init__(rank, index)
         self._begun: dict[Sequence, int] = {}  # tokens of prompts in the queue that are computed already
         self._decoding: list[tuple[Sequence, int]] = []  # with drafts: decoders, and their tokens before
-        self._preempted: dict[Sequence, int] = {}  # admissions of a sequence when it was retracted last
 
     # The pass that begins -----------------------------------------------------------------------------
-
-    @property
-    def has_work(self) -> bool:
-        """Whether it takes part in the next pass."""
-        return self._rank.has_work
-
-    @property
-    def run_batch(self) -> int:
-        """Decoders of the run in flight; 0 when a single pass is in flight."""
-        return self._rank.run_batch
-
-    @property
-    def waiting_lengths(self) -> list[int]:
-        """Tokens of the sequences in the queue, and of the prompts that wait for their pages."""
-        pending = [handoff.request.tokens for handoff in getattr(self._rank, "pending", ())]
-        return [sequence.tokens for sequence in self._rank.waiting] + pending
 
     @property
     def is_steady(self) -> bool:
@@ -129,11 +114,6 @@ class SglangRankView:
         return Gauges(total - free - inactive, inactive, total, running, len(rank.waiting))
 
     @property
-    def free_blocks(self) -> int:
-        """Pages that hold nothing, by the rank's own counter."""
-        return self._rank.pool.free
-
-    @property
     def kept_blocks(self) -> int:
         """Most pages of prompts that are computed in part; they may share some."""
         size = self._rank.pool.page_size
@@ -145,10 +125,6 @@ class SglangRankView:
         if not isinstance(self._rank, SpeculativeSglangScheduler):
             return 0
         return sum(sequence.tokens - tokens - 1 for sequence, tokens in self._decoding)
-
-    def tier_problem(self) -> str | None:
-        """Tell what does not add up in the memory behind the GPU: there is none."""
-        return None
 
     def audit(self) -> BlockAudit:
         """Count the pages between two passes from what requests and tree hold, not by the counters."""

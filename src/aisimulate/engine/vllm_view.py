@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine.pass_view import BlockAudit, Chunk, Gauges, RankPass
 from aisimulate.engine.run_pool import Node
+from aisimulate.engine.scheduler_view import SchedulerView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,34 +16,18 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
-class VllmRankView:
+class VllmRankView(SchedulerView):
     """One rank: what `RankView` asks for."""
 
-    __slots__ = ("_index", "_marked", "_preempted", "_rank")
+    __slots__ = ("_marked",)
+
+    _rank: RankScheduler
 
     def __init__(self, rank: RankScheduler, index: int) -> None:
-        self._rank = rank
-        self._index = index
+        super().__init__(rank, index)
         self._marked: tuple[Sequence | None, int, int] = (None, 0, 0)
-        self._preempted: dict[Sequence, int] = {}  # admissions of a sequence when it was preempted last
 
     # The pass that begins -----------------------------------------------------------------------------
-
-    @property
-    def has_work(self) -> bool:
-        """Whether it takes part in the next pass."""
-        return self._rank.has_work
-
-    @property
-    def run_batch(self) -> int:
-        """Decoders of the run in flight; 0 when a single pass is in flight."""
-        return self._rank.run_batch
-
-    @property
-    def waiting_lengths(self) -> list[int]:
-        """Tokens of the sequences in the queue, and of the prompts that wait for their blocks."""
-        pending = [handoff.request.tokens for handoff in getattr(self._rank, "pending", ())]
-        return [sequence.tokens for sequence in self._rank.waiting] + pending
 
     @property
     def is_steady(self) -> bool:
@@ -144,18 +129,9 @@ class VllmRankView:
         return Gauges(total - free - inactive, inactive, total, running, len(rank.waiting))
 
     @property
-    def free_blocks(self) -> int:
-        """Blocks that hold nothing, by the rank's own counter."""
-        return self._rank.pool.free
-
-    @property
     def kept_blocks(self) -> int:
         """Most blocks that are held for requests that do not run yet."""
         return 0
-
-    def tier_problem(self) -> str | None:
-        """Tell what does not add up in the memory behind the GPU: there is none."""
-        return None
 
     def audit(self) -> BlockAudit:
         """Count the blocks between two passes from what requests and cache hold, not by the counters."""
