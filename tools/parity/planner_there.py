@@ -2,9 +2,9 @@
 
     PEER tools/parity/planner_there.py COUNT SEED FILE
 
-PEER has the package ai-dynamo 1.6.1 (`pip install --no-deps ai-dynamo==1.6.1`, with pydantic, pyyaml, numpy and
-msgspec). Its other dependencies are not needed for decisions, so modules that it fails to import are
-replaced by empty ones, and its pass times by a formula that our side knows too.
+PEER has ai-dynamo 1.6.1 (`pip install --no-deps ai-dynamo==1.6.1`, with pydantic, pyyaml, numpy and msgspec).
+Its other dependencies are not needed for decisions, so modules that it fails to import are replaced by empty
+ones, and its pass times by a formula that our side knows too.
 """
 
 from __future__ import annotations
