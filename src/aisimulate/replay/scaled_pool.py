@@ -53,7 +53,7 @@ class ScaledPool:
         """
         flight = in_flight_of(worker)
         if flight is None:
-            raise UnsupportedError("SGLang workers and speculative decoding cannot be scaled yet")
+            raise UnsupportedError("workers of this kind cannot be scaled yet")
         self._bare[index] = worker
         watched = self._watched[index] = WatchedWorker(worker, flight, index, self.hub)
         return watched
