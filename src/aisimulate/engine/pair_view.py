@@ -70,13 +70,12 @@ class _PairView(_Handing, VllmRankView):
         self._admitted = Admissions()
 
     def read(self, now_ns: int) -> RankPass:
-        """Describe what was planned at `now_ns`; who has its prompt gets its first token by decoding."""
+        """Describe what was planned at `now_ns`; who came with its prompt was admitted too."""
         work = super().read(now_ns)
         rank = self._rank
         if not rank.run_batch:
             entered = [*self._computing(), *rank.waiting]
             work.admitted = work.dequeued = [s for s in entered if self._admitted.is_new(s, now_ns)]
-            work.verified = sum(_has_prompt(sequence) for sequence in self._computing())
         return work
 
 
@@ -105,8 +104,3 @@ class _SglangPairView(_Handing, SglangRankView):
         entered = [*rank.selected, *rank.recent, *getattr(rank, "_done", ()), *rank.waiting, *rank.rejected]
         work.admitted = [s for s in entered if self._admitted.is_new(s, now_ns)]
         return work
-
-
-def _has_prompt(sequence: Sequence) -> bool:
-    """Whether all that a sequence computes was computed elsewhere."""
-    return sequence.chunk_start == sequence.computed == sequence.input_tokens

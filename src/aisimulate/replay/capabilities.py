@@ -141,6 +141,17 @@ def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:
         raise InputError(f"{path}.config: {show(adapter.config)} has no effect without scaling")
 
 
+def require_scalable(spec: ReplaySpec) -> None:
+    """Refuse to scale workers whose passes the reference describes to its planner in ways not known here."""
+    for path, rank in _ranks(spec):
+        if rank.aic_nextn:
+            problem = f"{show(rank.aic_nextn)} is not supported yet where pools scale (supported: null)"
+            raise UnsupportedError(f"{path}.aic_nextn: {problem}")
+        if rank.backend == "sglang" and spec.topology.kind == "disaggregated":
+            problem = '"sglang" is not supported yet in a pair of pools that scale'
+            raise UnsupportedError(f"{path}.backend: {problem} (supported: trtllm, vllm)")
+
+
 def _require_topology_for_tiers(spec: ReplaySpec) -> None:
     """Refuse memory behind the GPU where its rules are not known."""
     for stage in spec.stages:
