@@ -17,7 +17,6 @@ from aisimulate.engine.vllm_view import Admissions, VllmRankView
 if TYPE_CHECKING:
     from aisimulate.engine.pass_view import BlockAudit, RankPass
     from aisimulate.engine.rank_view import RankView
-    from aisimulate.engine.sequence import Sequence
 
 
 def pair_view(rank: Any, index: int) -> RankView:  # noqa: ANN401 - of three kinds of schedulers
