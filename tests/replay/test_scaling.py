@@ -253,7 +253,7 @@ def test_both_pools_of_a_pair_scale(backend: str) -> None:
     [
         (
             pair_of([(0.0, 4)], "sglang"),
-            'backend: "sglang" is not supported yet in a pair of pools that scale',
+            "backend of pairs of pools that scale 'sglang' is not supported yet",
         ),
         (
             {**spec_of(1, [(0.0, 4)]), "engine": {"rank": rank() | {"aic_nextn": 2}}},
