@@ -1,7 +1,10 @@
 """Every shipped example is valid and can be run from the repository's root as it is."""
 
+import gzip
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +33,8 @@ def dry_run(name, capsys):
 
 
 def test_the_expected_examples_are_shipped():
-    assert set(CONFIGS) == {"quickstart", "smart_sweep", "e2e_latency", "kv_load_pareto"}
+    experiments = {"router_latency", "planner_goodput"}
+    assert set(CONFIGS) == {"quickstart", "smart_sweep", "e2e_latency", "kv_load_pareto"} | experiments
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -93,6 +97,13 @@ def test_the_shipped_trace_is_a_cut_of_1000_requests():
     licence = (EXAMPLES / "traces" / "README.md").read_text()
     assert "Apache-2.0" in licence
     assert "kvcache-ai/Mooncake" in licence
+
+
+def test_the_sine_is_what_the_tool_writes(tmp_path):
+    target = tmp_path / "sine.jsonl"
+    options = ["--duration-s", "1800", "--base-rate", "8", "--amplitude", "7"]
+    subprocess.run([sys.executable, EXAMPLES / "tools" / "sine_trace.py", *options, target], check=True)
+    assert gzip.decompress((EXAMPLES / "traces" / "sine_1800s.jsonl.gz").read_bytes()) == target.read_bytes()
 
 
 def readme_blocks(language):

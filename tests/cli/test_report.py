@@ -72,6 +72,8 @@ def test_shapes_are_named_by_strategy_and_size():
 def test_knobs_name_only_what_was_chosen():
     assert knobs_text(AGG) == "8192/256 vllm"
     assert knobs_text(DISAGG) == "16384/4 | 8192/512 sglang kv_router policy load_180_5 c=77"
+    weights = {"overlap_score_credit": 0.5, "prefill_load_scale": 32.0, "router_temperature": 0.0}
+    assert "kv_router credit 0.5, scale 32, temperature 0 policy" in knobs_text(DISAGG | weights)
 
 
 def test_launch_arguments():

@@ -22,6 +22,8 @@ EVERYTHING = replace(
     decode_intervals=True,
     kv_events=True,
     routed_speculation=True,
+    scaled_speculation=True,
+    scaled_pair_backends=frozenset({"sglang", "trtllm", "vllm"}),
 )
 G2 = {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}
 STATE = {

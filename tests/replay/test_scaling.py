@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aisimulate.core.errors import InputError, ReplayError
+from aisimulate.core.errors import InputError, ReplayError, UnsupportedError
 from aisimulate.replay.execute import execute
 from aisimulate.replay.scaling import ScriptedPolicy
 
@@ -244,6 +244,34 @@ def test_both_pools_of_a_pair_scale(backend: str) -> None:
     pools = [operation["pool"] for operation in report["lifecycle_operations"]]
     assert pools[:2] == ["prefill", "decode"]
     assert all(item["prefill_fpm_snapshots"] for item in policy.snapshots[:5])
+    forwards = [item["traffic"]["accept_length_forward_count"] for item in policy.snapshots]
+    assert 200 < sum(forwards) <= 40 * 6  # every token comes from one forward
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (
+            pair_of([(0.0, 4)], "sglang"),
+            "backend of pairs of pools that scale 'sglang' is not supported yet",
+        ),
+        (
+            {**spec_of(1, [(0.0, 4)]), "engine": {"rank": rank() | {"aic_nextn": 2}}},
+            "aic_nextn: 2 is not supported yet where pools scale",
+        ),
+    ],
+)
+def test_what_cannot_be_scaled_says_so(spec: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UnsupportedError, match=problem):
+        execute(spec, scaling=ScriptedPolicy(10.0, 10.0, []))
+
+
+def test_sglang_workers_scale() -> None:
+    spec = spec_of(1, [(5.0 * number, 6) for number in range(40)])
+    spec["engine"] = {"rank": rank("sglang")}
+    report = execute(spec, scaling=ScriptedPolicy(25.0, 60.0, [{"target_decode": 3}, {"target_decode": 1}]))
+    assert report["completed_requests"] == 40
+    assert set(workers_of(report)) == {0, 1, 2}
 
 
 def test_a_pair_without_change_is_a_fixed_pair() -> None:

@@ -17,7 +17,6 @@ from aisimulate.engine.vllm_view import Admissions, VllmRankView
 if TYPE_CHECKING:
     from aisimulate.engine.pass_view import BlockAudit, RankPass
     from aisimulate.engine.rank_view import RankView
-    from aisimulate.engine.sequence import Sequence
 
 
 def pair_view(rank: Any, index: int) -> RankView:  # noqa: ANN401 - of three kinds of schedulers
@@ -70,13 +69,12 @@ class _PairView(_Handing, VllmRankView):
         self._admitted = Admissions()
 
     def read(self, now_ns: int) -> RankPass:
-        """Describe what was planned at `now_ns`; who has its prompt gets its first token by decoding."""
+        """Describe what was planned at `now_ns`; who came with its prompt was admitted too."""
         work = super().read(now_ns)
         rank = self._rank
         if not rank.run_batch:
             entered = [*self._computing(), *rank.waiting]
             work.admitted = work.dequeued = [s for s in entered if self._admitted.is_new(s, now_ns)]
-            work.verified = sum(_has_prompt(sequence) for sequence in self._computing())
         return work
 
 
@@ -105,8 +103,3 @@ class _SglangPairView(_Handing, SglangRankView):
         entered = [*rank.selected, *rank.recent, *getattr(rank, "_done", ()), *rank.waiting, *rank.rejected]
         work.admitted = [s for s in entered if self._admitted.is_new(s, now_ns)]
         return work
-
-
-def _has_prompt(sequence: Sequence) -> bool:
-    """Whether all that a sequence computes was computed elsewhere."""
-    return sequence.chunk_start == sequence.computed == sequence.input_tokens

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
+from aisimulate.replay.capabilities import require_scalable
 from aisimulate.replay.engines import worker_maker
 from aisimulate.replay.routing import routing_of
 from aisimulate.replay.scaled_fleet import ScaledDestinationFirstFleet, ScaledDisaggFleet, ScaledFleet
@@ -80,6 +81,7 @@ def scaled_fleet(
     hub: Hub | None = None,
 ) -> Wired:
     """Wire up one pool that scales. Raises like `build_replay`."""
+    require_scalable(spec)
     _refuse_watching(hub)
     policy = policy or policy_of(spec, {"agg": plan})
     traffic, log = ScaledTraffic(driver), LifecycleLog()
@@ -112,6 +114,7 @@ def scaled_pair(
     policy: ScalingPolicy | None,
 ) -> Wired:
     """Wire up a prefill and a decode pool that scale. Raises like `build_replay`."""
+    require_scalable(spec)
     policy = policy or policy_of(spec, plans)
     traffic, log = ScaledTraffic(driver), LifecycleLog()
     both = plans["prefill"], plans["decode"]

@@ -28,7 +28,8 @@ class Capabilities:
     `speculation`: draft tokens (`aic_nextn`). `prefill_intervals`: prefills in some passes only
     (`prefill_schedule_interval`). `decode_intervals`: passes between prefills (`prefill_decode_interval`).
     `kv_events`: emission of cache events. `disaggregated_backends`: those of prefill and decode pools;
-    `disaggregated_speculation`: draft tokens there; `routed_speculation`: behind a `kv_router`.
+    `disaggregated_speculation`: draft tokens there; `routed_speculation`: behind a `kv_router`;
+    `scaled_speculation`: where pools scale. `scaled_pair_backends`: those of pairs of pools that scale.
     """
 
     backends: frozenset[str]
@@ -44,6 +45,8 @@ class Capabilities:
     disaggregated_backends: frozenset[str] = frozenset()
     disaggregated_speculation: bool = False
     routed_speculation: bool = False
+    scaled_speculation: bool = False
+    scaled_pair_backends: frozenset[str] = frozenset()
 
 
 CURRENT = Capabilities(
@@ -58,6 +61,7 @@ CURRENT = Capabilities(
     tiers=frozenset({"g3_offload", "native_host_offload"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
     disaggregated_speculation=True,
+    scaled_pair_backends=frozenset({"trtllm", "vllm"}),
 )
 """What this version simulates."""
 
@@ -136,6 +140,17 @@ def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:
         raise InputError(f"{path}.provider: engine composition does not provide scaling, got {got}")
     if adapter.provider == "none" and adapter.config not in (None, {}):
         raise InputError(f"{path}.config: {show(adapter.config)} has no effect without scaling")
+
+
+def require_scalable(spec: ReplaySpec, capabilities: Capabilities = CURRENT) -> None:
+    """Refuse to scale workers whose passes the reference describes to its planner in ways not known here."""
+    for path, rank in _ranks(spec):
+        if rank.aic_nextn and not capabilities.scaled_speculation:
+            problem = f"{show(rank.aic_nextn)} is not supported yet where pools scale (supported: null)"
+            raise UnsupportedError(f"{path}.aic_nextn: {problem}")
+        if spec.topology.kind == "disaggregated":
+            backends = capabilities.scaled_pair_backends
+            _require(f"{path}.backend", "backend of pairs of pools that scale", rank.backend, backends)
 
 
 def _require_topology_for_tiers(spec: ReplaySpec) -> None:

@@ -18,7 +18,7 @@ from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
 from aisimulate.report.winner import winner_lines
 from aisimulate.spica.config import OptimizationTarget
-from aisimulate.spica.score import objective_value
+from aisimulate.spica.score import avg_gpu, objective_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,8 @@ def _drawn(table: Table) -> str:
 
 def _table(goal: OptimizationGoal, folds: Sequence[Fold]) -> Table:
     columns = [*_GENERAL, *_value_columns(goal), *_metric_columns(goal)]
+    if any(_scales(item) for item in folds):
+        columns.insert(3, _Column("mean GPUs", lambda item: f"{avg_gpu(item.candidate.metrics):.1f}"))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right")
     for column in columns:
@@ -125,6 +127,11 @@ def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
         _Column("ITL ms mean/p99/max", partial(_latencies, "itl", ("mean", "p99", "max"))),
         _Column("reuse", lambda item: _share(item.candidate.metrics.get("prefix_cache_reused_ratio"))),
     ]
+
+
+def _scales(item: Fold) -> bool:
+    config = item.candidate.config
+    return bool(config.get("enable_throughput_scaling") or config.get("enable_load_scaling"))
 
 
 def _sla_share(item: Fold) -> str:

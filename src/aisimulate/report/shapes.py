@@ -40,12 +40,23 @@ def knobs_text(config: Mapping[str, Any]) -> str:
     )
     parts = [batching, str(config.get("backend"))]
     if config.get("router_mode") not in (None, "round_robin"):
-        parts.append(str(config["router_mode"]))
+        parts.append(_router_text(config))
     if config.get("enable_throughput_scaling") or config.get("enable_load_scaling"):
         parts.append(f"policy {config.get('planner_scaling_policy')}")
     if config.get("kv_load_ratio") is not None:
         parts.append(f"c={config['concurrency']}")
     return " ".join(parts)
+
+
+def _router_text(config: Mapping[str, Any]) -> str:
+    """Name the router and, of the KV-aware one, credit, load scale and temperature."""
+    names = {
+        "overlap_score_credit": "credit",
+        "prefill_load_scale": "scale",
+        "router_temperature": "temperature",
+    }
+    settings = [f"{short} {config[name]:g}" for name, short in names.items() if name in config]
+    return " ".join([str(config["router_mode"]), ", ".join(settings)]).strip()
 
 
 def candidate_text(candidate: Candidate) -> str:

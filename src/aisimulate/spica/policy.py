@@ -60,6 +60,10 @@ def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = C
     _refuse_pinned(config, capabilities)
     offloads, has_disk = config.search_space.num_g2_blocks > 0, config.search_space.num_g3_blocks > 0
     drafts = bool(config.search_space.aic_nextn)
+    pairs_only = set(config.search_space.deployment_mode) == {"disagg"}
+    cannot_scale = (drafts and not capabilities.scaled_speculation) or (
+        pairs_only and capabilities.scaled_pair_backends.isdisjoint(config.search_space.backend)
+    )
     rules: dict[str, Callable[[Any], bool]] = {
         "deployment_mode": lambda mode: (
             _TOPOLOGIES[mode] in capabilities.topologies and not (has_disk and mode == "disagg")
@@ -70,7 +74,7 @@ def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = C
             and not (mode == "kv_router" and drafts and not capabilities.routed_speculation)
         ),
         "planner_scaling_policy": lambda policy: (
-            "planner" in capabilities.scalings or not enables_scaling(policy)
+            not enables_scaling(policy) or ("planner" in capabilities.scalings and not cannot_scale)
         ),
     }
     return _run([partial(_keep_supported, knob, rule) for knob, rule in rules.items()], config)
