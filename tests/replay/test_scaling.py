@@ -360,7 +360,7 @@ DISK = {
 }
 
 
-@pytest.mark.parametrize("rank", [DISK, {"backend": "sglang", "aic_nextn": 2}, {"aic_nextn": 2}])
+@pytest.mark.parametrize("rank", [DISK, {"backend": "sglang"}, {"backend": "trtllm"}])
 def test_workers_that_may_scale_are_what_they_would_be_without(rank: dict[str, Any]) -> None:
     """They share a disk, and draw from streams of their own."""
     timing = {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 5.0}
