@@ -22,6 +22,7 @@ from spica_walk import (
     POOL,
     RATE,
     ROUTED,
+    ROUTED_DISKED,
     ROUTED_HOSTED,
     SCALED,
     SCREENED,
@@ -251,6 +252,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
         ),
     ),
     "disk_cache_hit_weight": (
+        space(ROUTED_DISKED, disk_cache_hit_weight=[0.5]),
         idle(Why.TIERS, NO_ROUTER, disk_cache_hit_weight=[0.5]),
         Inert(
             ROUTED_HOSTED,

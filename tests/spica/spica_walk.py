@@ -318,6 +318,10 @@ ROUTED_HOSTED = changed(
         "workload.concurrency": 3,
     },
 )
+# The same where a disk is behind a smaller host memory.
+ROUTED_DISKED = changed(
+    ROUTED_HOSTED, {"search_space.num_g2_blocks": 500, "search_space.num_g3_blocks": 4000}
+)
 # The same in turn.
 IN_TURN = changed(ROUTED, {"search_space.router_mode": ["round_robin"], **dict.fromkeys(list(_ROUTER)[1:4])})
 GOODPUT = changed(TRACE, {"goal": {"target": "goodput", "sla": {"ttft_ms": 1e6, "itl_ms": 1e6}}})

@@ -183,9 +183,9 @@ def _collapse_easy_planner(config: SmartSearchConfig) -> FilterResult:
 
 
 def _collapse_disk_weight(config: SmartSearchConfig) -> FilterResult:
-    """Search one worth of a block on disk where the router is searched: no deployment has a disk tier."""
+    """Search one worth of a block on disk where the router is searched and no deployment has a disk."""
     space = config.search_space
-    is_searched = space.num_g2_blocks > 0 and "kv_router" in space.router_mode
+    is_searched = space.num_g2_blocks > 0 and space.num_g3_blocks == 0 and "kv_router" in space.router_mode
     if not is_searched or len(space.disk_cache_hit_weight) == 1:
         return config, []
     note = "disk_cache_hit_weight: no effect without a disk tier; one choice is searched"
