@@ -8,10 +8,16 @@ import pytest
 
 from aisimulate.report.envelope import envelope_text
 from aisimulate.report.folding import fold
-from aisimulate.report.launch import launch_lines
+from aisimulate.report.launch import launch_lines, surrounding_lines
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.ranking import ranking_lines, ranking_text
-from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.shapes import (
+    gpus_text,
+    knobs_text,
+    replicas_text,
+    shape_text,
+    telling_fields,
+)
 from aisimulate.report.winner import served_text
 from aisimulate.spica.config import Candidate, OptimizationGoal
 
@@ -67,6 +73,44 @@ def candidate(score=1.0, config=AGG, **metrics) -> Candidate:
 def test_shapes_are_named_by_strategy_and_size():
     assert (shape_text(AGG), replicas_text(AGG)) == ("DEP8", "2")
     assert (shape_text(DISAGG), replicas_text(DISAGG)) == ("TEP4 | DEP8", "3 | 1")
+
+
+def test_rows_that_would_look_alike_name_the_router_and_planner_settings_that_differ():
+    goal = OptimizationGoal()
+    routed = AGG | {"router_mode": "kv_router", "overlap_score_credit": 1.0, "prefill_load_scale": 1.0}
+    rows = [candidate(2.0, routed), candidate(1.0, routed | {"prefill_load_scale": 4.0}, mean_itl_ms=1.0)]
+    assert telling_fields(rows) == ("prefill_load_scale",)
+    text = ranking_text(goal, rows, 10)
+    assert "vllm kv_router prefill_load_scale=1.0 " in text
+    assert "vllm kv_router prefill_load_scale=4.0 " in text
+    assert "prefill_load_scale=" not in ranking_text(goal, rows[:1], 10)
+    assert telling_fields([rows[0], candidate(1.0, AGG)]) == ()  # the router is named already
+
+
+def test_a_scaled_deployment_tells_the_gpus_it_had_on_average():
+    scaled = AGG | {"enable_load_scaling": True, "planner_scaling_policy": "load_180_5"}
+    assert gpus_text(candidate(1.0, scaled, avg_gpu=20.04)) == "16, avg 20.0"
+    assert gpus_text(candidate(1.0, AGG, avg_gpu=16.0)) == "16"
+
+
+def test_launch_names_the_router_and_the_planner_that_the_command_does_not_start():
+    assert surrounding_lines(AGG) == []
+    config = AGG | {
+        "router_mode": "kv_router",
+        "prefill_load_scale": 4.0,
+        "router_temperature": 0.2,
+        "enable_load_scaling": True,
+        "planner_scaling_policy": "load_180_5",
+        "load_adjustment_interval_seconds": 5,
+    }
+    assert surrounding_lines(config) == [
+        "# in front of them: kv_router, prefill_load_scale 4.0, router_temperature 0.2",
+        "# beside them: a planner, load_180_5, load_adjustment_interval_seconds 5",
+    ]
+    full = {"moe_ep": 1, "num_g2_blocks": 0} | config
+    assert "  # beside them: a planner, load_180_5" in ranking_text(
+        OptimizationGoal(), [candidate(1.0, full)], 1
+    )
 
 
 def test_knobs_name_only_what_was_chosen():
