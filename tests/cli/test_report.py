@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from aisimulate.replay.execute import execute
 from aisimulate.report.envelope import envelope_text
 from aisimulate.report.folding import fold
 from aisimulate.report.launch import launch_lines, surrounding_lines
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.ranking import ranking_lines, ranking_text
+from aisimulate.report.replay_table import replay_text
 from aisimulate.report.shapes import (
     gpus_text,
     knobs_text,
@@ -308,3 +310,17 @@ def test_the_itl_column_shows_the_longest_stall():
     out = ranking_text(OptimizationGoal(), [candidate(**metrics)], 5)
     assert "ITL ms mean/p99/max" in out
     assert "18.4 / 9.0 / 12,345.6" in out
+
+
+def test_a_replay_tells_what_must_be_known_of_its_data_once():
+    report = execute(payload_of_one_request()) | {
+        "provenance": {"prefill": {"advisories": ["slow"]}, "decode": {"advisories": ["slow", "old"]}}
+    }
+    assert replay_text(report).splitlines()[-2:] == ["note: slow", "note: old"]
+
+
+def payload_of_one_request() -> dict[str, Any]:
+    return {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+        "requests": [{"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}],
+    }

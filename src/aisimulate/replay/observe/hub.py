@@ -50,8 +50,8 @@ class Observer:
 class Hub:
     """The watcher of all workers, which passes everything on. `has_begun`: there are workers to watch.
 
-    A worker is also asked to finish when only a transfer of its tiers is due: no pass ends then, and observers
-    are not told of one.
+    A worker is also asked to finish when only a transfer of its tiers is due: no pass ends then, and
+    observers are not told of one.
     """
 
     def __init__(self, observers: Iterable[Observer]) -> None:
