@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
+from aisimulate.replay.execute import execute
 from aisimulate.report.envelope import envelope_text
 from aisimulate.report.folding import fold
-from aisimulate.report.launch import launch_lines
+from aisimulate.report.launch import launch_lines, surrounding_lines
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.ranking import ranking_lines, ranking_text
-from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.replay_table import replay_text
+from aisimulate.report.shapes import (
+    gpus_text,
+    knobs_text,
+    replicas_text,
+    shape_text,
+    telling_fields,
+)
 from aisimulate.report.winner import served_text
 from aisimulate.spica.config import Candidate, OptimizationGoal
 
@@ -69,11 +77,47 @@ def test_shapes_are_named_by_strategy_and_size():
     assert (shape_text(DISAGG), replicas_text(DISAGG)) == ("TEP4 | DEP8", "3 | 1")
 
 
+def test_rows_that_would_look_alike_name_the_router_and_planner_settings_that_differ():
+    goal = OptimizationGoal()
+    routed = AGG | {"router_mode": "kv_router", "overlap_score_credit": 1.0, "prefill_load_scale": 1.0}
+    rows = [candidate(2.0, routed), candidate(1.0, routed | {"prefill_load_scale": 4.0}, mean_itl_ms=1.0)]
+    assert telling_fields(rows) == ("prefill_load_scale",)
+    text = ranking_text(goal, rows, 10)
+    assert "vllm kv_router prefill_load_scale=1.0 " in text
+    assert "vllm kv_router prefill_load_scale=4.0 " in text
+    assert "prefill_load_scale=" not in ranking_text(goal, rows[:1], 10)
+    assert telling_fields([rows[0], candidate(1.0, AGG)]) == ()  # the router is named already
+
+
+def test_a_scaled_deployment_tells_the_gpus_it_had_on_average():
+    scaled = AGG | {"enable_load_scaling": True, "planner_scaling_policy": "load_180_5"}
+    assert gpus_text(candidate(1.0, scaled, avg_gpu=20.04)) == "16, avg 20.0"
+    assert gpus_text(candidate(1.0, AGG, avg_gpu=16.0)) == "16"
+
+
+def test_launch_names_the_router_and_the_planner_that_the_command_does_not_start():
+    assert surrounding_lines(AGG) == []
+    config = AGG | {
+        "router_mode": "kv_router",
+        "prefill_load_scale": 4.0,
+        "router_temperature": 0.2,
+        "enable_load_scaling": True,
+        "planner_scaling_policy": "load_180_5",
+        "load_adjustment_interval_seconds": 5,
+    }
+    assert surrounding_lines(config) == [
+        "# in front of them: kv_router, prefill_load_scale 4.0, router_temperature 0.2",
+        "# beside them: a planner, load_180_5, load_adjustment_interval_seconds 5",
+    ]
+    full = {"moe_ep": 1, "num_g2_blocks": 0} | config
+    assert "  # beside them: a planner, load_180_5" in ranking_text(
+        OptimizationGoal(), [candidate(1.0, full)], 1
+    )
+
+
 def test_knobs_name_only_what_was_chosen():
     assert knobs_text(AGG) == "8192/256 vllm"
     assert knobs_text(DISAGG) == "16384/4 | 8192/512 sglang kv_router policy load_180_5 c=77"
-    weights = {"overlap_score_credit": 0.5, "prefill_load_scale": 32.0, "router_temperature": 0.0}
-    assert "kv_router credit 0.5, scale 32, temperature 0 policy" in knobs_text(DISAGG | weights)
 
 
 def test_launch_arguments():
@@ -266,3 +310,17 @@ def test_the_itl_column_shows_the_longest_stall():
     out = ranking_text(OptimizationGoal(), [candidate(**metrics)], 5)
     assert "ITL ms mean/p99/max" in out
     assert "18.4 / 9.0 / 12,345.6" in out
+
+
+def test_a_replay_tells_what_must_be_known_of_its_data_once():
+    report = execute(payload_of_one_request()) | {
+        "provenance": {"prefill": {"advisories": ["slow"]}, "decode": {"advisories": ["slow", "old"]}}
+    }
+    assert replay_text(report).splitlines()[-2:] == ["note: slow", "note: old"]
+
+
+def payload_of_one_request() -> dict[str, Any]:
+    return {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+        "requests": [{"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}],
+    }

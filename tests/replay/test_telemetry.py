@@ -289,3 +289,38 @@ def test_pools_have_columns_of_their_own() -> None:
     assert looked_up == 16
     assert sum(sample["traffic"]["completed_requests"] for sample in samples) == 2
     assert sum(sample["traffic"]["arriving_requests"] for sample in samples) == 2
+
+
+@pytest.mark.parametrize("scope", ["worker_local", "cluster_shared"])
+def test_a_transfer_that_ends_between_passes_ends_no_pass(scope):
+    """A worker with a disk behind it also wakes when only a copy is due; counters must not see a pass end."""
+    timing = {"type": "fixed", "prefill_ms": 1.0, "decode_ms": 1.0}
+    rank = {
+        "timing_model": timing,
+        "num_gpu_blocks": 24,
+        "block_size": 16,
+        "kv_cache_bytes_per_token": 1_000_000,
+        "native_host_offload": {"num_host_blocks": 40, "d2h_bandwidth_gbps": 8.0},
+        "g3_offload": {"scope": scope, "num_g3_blocks": 400, "write_bandwidth_gbps": 1.0},
+    }
+    prompts = [[1000 * (n % 4) + k for k in range(256)] for n in range(12)]
+    requests = [
+        {
+            "id": f"r{n}",
+            "arrival_time_ms": 400.0 * n,
+            "input_tokens": 256,
+            "output_tokens": 4,
+            "input_token_ids": ids,
+        }
+        for n, ids in enumerate(prompts)
+    ]
+    spec = {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 2}},
+        "engine": {"rank": rank},
+        "requests": requests,
+    }
+    samples: list[dict[str, Any]] = []
+    watched = execute(spec, observers=[Telemetry(100.0, samples.append)])
+    assert simulated_part(watched) == simulated_part(execute(spec))
+    assert sum(sample["traffic"]["completed_requests"] for sample in samples) == 12
+    assert sum(sample["decode_interval_metrics"]["cache_total_tokens"] for sample in samples) == 12 * 256

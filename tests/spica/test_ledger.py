@@ -73,7 +73,8 @@ def test_a_ledger_keeps_what_was_committed(tmp_path):
 
 def test_a_run_has_one_writer(tmp_path):
     path = tmp_path / "a.sqlite"
-    with Ledger.create(path):
+    with Ledger.create(path) as ledger:
+        ledger.describe(asked={})
         with pytest.raises(InputError, match="another process is writing"):
             Ledger.open_ledger(path, writable=True)
         Ledger.open_ledger(path).__exit__()  # a reader is welcome
@@ -104,12 +105,17 @@ def test_a_full_disk_is_one_clear_error(tmp_path):
         assert list(ledger.replayed()) == ["kept"]
 
 
+def begun_run():
+    with Ledger.create(new_run_path()) as ledger:
+        ledger.describe(asked={})
+    return ledger.path
+
+
 def test_run_names(tmp_path, monkeypatch):
     monkeypatch.setenv("AISIMULATE_RUNS", str(tmp_path / "runs"))
     with pytest.raises(InputError, match="there is no run 'last'"):
         find_run("last")
-    Ledger.create(first := new_run_path()).__exit__()
-    Ledger.create(second := new_run_path()).__exit__()
+    first, second = (begun_run() for _ in range(2))
     assert first != second
     assert find_run(first.stem) == first
     assert find_run("last") in (first, second)
@@ -235,6 +241,15 @@ class TestRunsCommand:
         before = sorted((tmp_path / "runs").iterdir())
         assert main(["--config", str(config), "--quiet", "--no-run"]) == 0
         assert sorted((tmp_path / "runs").iterdir()) == before
+
+
+def test_a_refused_search_leaves_no_run(config, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("AISIMULATE_RUNS", str(tmp_path / "fresh"))
+    config.write_text(CONFIG.replace("meta-llama/Meta-Llama-3.1-8B", "acme/unknown"))
+    assert main(["--config", str(config), "--quiet"]) == 2
+    assert list((tmp_path / "fresh").iterdir()) == []
+    assert runs_command.main(["list"]) == 0
+    assert "never began" not in capsys.readouterr().err
 
 
 def test_a_search_goes_on_without_a_record_where_none_can_be_written(config, tmp_path, monkeypatch, capsys):

@@ -55,6 +55,13 @@ def test_one_gpu_workers_on_request():
     assert plan.notes == []
 
 
+def test_implausible_data_are_told_once_before_the_search():
+    plan = planned(model_name="Qwen/Qwen3-30B-A3B-FP8", deployment_mode=["agg", "disagg"], gpu_budget=8)
+    assert len([note for note in plan.notes if "block-fp8 weights are slower than bfloat16" in note]) == 1
+    own = plan_search(plan.config, capabilities=None)  # an evaluator of the user's own has other data
+    assert not [note for note in own.notes if "block-fp8" in note]
+
+
 def test_no_note_where_one_gpu_cannot_hold_the_weights():
     plan = planned(model_name="deepseek-ai/DeepSeek-V3", hardware_sku="b200_sxm", gpu_budget=8)
     assert [note for note in plan.notes if "include_single_gpu_moe" in note] == []

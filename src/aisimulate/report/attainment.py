@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.report.numbers import number_text, share_text
-from aisimulate.report.shapes import candidate_text
+from aisimulate.report.shapes import candidate_text, telling_fields
 from aisimulate.spica.score import objective_value
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def attainment_lines(goal: OptimizationGoal, ranked: Sequence[Candidate]) -> lis
     highest = max(share for _, share in shares)
     if highest == 0:
         return ["no candidate serves any request within the SLA"]
-    lines = [_line(goal, *step) for step in _steps(shares, highest)]
+    telling = telling_fields(ranked)
+    lines = [_line(goal, telling, *step) for step in _steps(shares, highest)]
     if highest < _SHARES[-1]:
         lines.append(f"no candidate serves more than {share_text(highest)} within the SLA")
     return lines
@@ -57,6 +58,7 @@ def _steps(shares: Shares, highest: float) -> Shares:
     return steps
 
 
-def _line(goal: OptimizationGoal, candidate: Candidate, share: float) -> str:
+def _line(goal: OptimizationGoal, telling: Sequence[str], candidate: Candidate, share: float) -> str:
     value = number_text(objective_value(candidate.metrics, goal.target))
-    return f"{share_text(share)} within the SLA: {candidate_text(candidate)}, {goal.target.value} {value}"
+    deployment = candidate_text(candidate, telling)
+    return f"{share_text(share)} within the SLA: {deployment}, {goal.target.value} {value}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.report.shapes import roles, shape_field
+from aisimulate.report.shapes import roles, scales, shape_field
+from aisimulate.spica.choices import ROUTER_WEIGHTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 # Who sends and who receives the KV cache of a prompt.
@@ -21,6 +22,23 @@ def launch_lines(config: Mapping[str, Any]) -> list[str]:
     if command is None:
         return []
     return [f"{_replicas(config, role)}{' '.join(command(config, role))}" for role in roles(config)]
+
+
+def surrounding_lines(config: Mapping[str, Any]) -> list[str]:
+    """Name what the engines' commands do not start: the router in front of them, and the planner."""
+    lines = []
+    if config.get("router_mode") == "kv_router":
+        lines.append(f"# in front of them: kv_router{_settings(config, ROUTER_WEIGHTS)}")
+    if scales(config):
+        names = ("throughput_adjustment_interval_seconds", "load_adjustment_interval_seconds")
+        lines.append(
+            f"# beside them: a planner, {config['planner_scaling_policy']}{_settings(config, names)}"
+        )
+    return lines
+
+
+def _settings(config: Mapping[str, Any], names: Sequence[str]) -> str:
+    return "".join(f", {name} {config[name]}" for name in names if config.get(name) is not None)
 
 
 def _replicas(config: Mapping[str, Any], role: str) -> str:

@@ -15,10 +15,10 @@ from rich.table import Table
 from aisimulate.report.attainment import sla_share
 from aisimulate.report.folding import Fold, fold
 from aisimulate.report.numbers import number_text, share_text
-from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.shapes import gpus_text, knobs_text, replicas_text, shape_text, telling_fields
 from aisimulate.report.winner import winner_lines
 from aisimulate.spica.config import OptimizationTarget
-from aisimulate.spica.score import avg_gpu, objective_value
+from aisimulate.spica.score import objective_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,9 +63,13 @@ def _drawn(table: Table) -> str:
 
 
 def _table(goal: OptimizationGoal, folds: Sequence[Fold]) -> Table:
-    columns = [*_GENERAL, *_value_columns(goal), *_metric_columns(goal)]
-    if any(_scales(item) for item in folds):
-        columns.insert(3, _Column("mean GPUs", lambda item: f"{avg_gpu(item.candidate.metrics):.1f}"))
+    telling = telling_fields(item.candidate for item in folds)
+    columns = [
+        *_GENERAL,
+        _Column("batch tokens/seqs", partial(_knobs_cell, telling), "left"),
+        *_value_columns(goal),
+        *_metric_columns(goal),
+    ]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right")
     for column in columns:
@@ -84,16 +88,15 @@ class _Column:
     justify: Literal["left", "right"] = "right"
 
 
-def _knobs_cell(item: Fold) -> str:
+def _knobs_cell(telling: Sequence[str], item: Fold) -> str:
     equal = f" (+{item.others} equal)" if item.others else ""
-    return knobs_text(item.candidate.config) + equal
+    return knobs_text(item.candidate.config, telling) + equal
 
 
 _GENERAL = (
     _Column("shape", lambda item: shape_text(item.candidate.config), "left"),
     _Column("replicas", lambda item: replicas_text(item.candidate.config), "left"),
-    _Column("GPUs", lambda item: str(item.candidate.used_gpus)),
-    _Column("batch tokens/seqs", _knobs_cell, "left"),
+    _Column("GPUs", lambda item: gpus_text(item.candidate)),
 )
 
 _TITLES = {
@@ -127,11 +130,6 @@ def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
         _Column("ITL ms mean/p99/max", partial(_latencies, "itl", ("mean", "p99", "max"))),
         _Column("reuse", lambda item: _share(item.candidate.metrics.get("prefix_cache_reused_ratio"))),
     ]
-
-
-def _scales(item: Fold) -> bool:
-    config = item.candidate.config
-    return bool(config.get("enable_throughput_scaling") or config.get("enable_load_scaling"))
 
 
 def _sla_share(item: Fold) -> str:

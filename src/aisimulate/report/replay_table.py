@@ -66,4 +66,11 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
     ]
     for reason, count in report["rejection_reasons"].items():
         lines.append(f"rejected: {count:,} because {reason}")
-    return [*lines, *(f"note: {note}" for note in report.get("notes", ()))]
+    notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]
+    return [*lines, *(f"note: {note}" for note in notes)]
+
+
+def _advisories(provenance: Mapping[str, Any]) -> list[str]:
+    """Find what must be known of the data of a pool, or of a pair of pools; each once."""
+    pools = [provenance, *(provenance.get(role, {}) for role in ("prefill", "decode"))]
+    return list(dict.fromkeys(note for pool in pools for note in pool.get("advisories", ())))

@@ -16,7 +16,7 @@ from aisimulate.spica.score import objective_value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.config import Candidate, OptimizationTarget
     from aisimulate.spica.ledger import Attempt
     from aisimulate.spica.recorded_run import RecordedRun
 
@@ -74,12 +74,18 @@ def comparison_text(left: RecordedRun, right: RecordedRun) -> str:
     rows += [("best", *(_layout(candidate) for candidate in best))]
     for target in dict.fromkeys((*left.config.goal.targets, *right.config.goal.targets)):
         values = (
-            "-" if candidate is None else number_text(objective_value(candidate.metrics, target))
-            for candidate in best
+            _target_text(run, candidate, target) for run, candidate in zip((left, right), best, strict=True)
         )
         rows.append((target.value, *values))
     rows.append(("attempts", *(str(len(run.attempts)) for run in (left, right))))
     return "\n".join([*aligned(rows), ""])
+
+
+def _target_text(run: RecordedRun, candidate: Candidate | None, target: OptimizationTarget) -> str:
+    """Give a value of the best candidate; goodput is not known to a run without an SLA."""
+    if candidate is None or (target.needs_sla and run.config.goal.sla is None):
+        return "-"
+    return number_text(objective_value(candidate.metrics, target))
 
 
 def _first_value(run: RecordedRun) -> float:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.spica.choices import ROUTER_WEIGHTS
 from aisimulate.spica.parallel_enum import ROLES, shape_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from aisimulate.spica.config import Candidate
+
+# Settings that `knobs_text` leaves out unless rows would look alike without them.
+_TELLING = (
+    *ROUTER_WEIGHTS,
+    "max_num_fpm_samples",
+    "fpm_sample_bucket_size",
+    "load_scaling_down_sensitivity",
+    "load_min_observations",
+)
 
 
 def roles(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -32,38 +42,55 @@ def replicas_text(config: Mapping[str, Any]) -> str:
     return " | ".join(str(shape_field(config, role, "replicas")) for role in roles(config))
 
 
-def knobs_text(config: Mapping[str, Any]) -> str:
-    """Give what else was chosen: batching per role, and router, policy and load when they say something."""
+def knobs_text(config: Mapping[str, Any], telling: Sequence[str] = ()) -> str:
+    """Give what else was chosen: batching per role, and router, policy and load when they say something.
+
+    `telling`: fields whose values are added by name (`telling_fields`).
+    """
     batching = " | ".join(
         f"{config.get(f'{role}_max_num_batched_tokens')}/{config.get(f'{role}_max_num_seqs')}"
         for role in roles(config)
     )
     parts = [batching, str(config.get("backend"))]
     if config.get("router_mode") not in (None, "round_robin"):
-        parts.append(_router_text(config))
-    if config.get("enable_throughput_scaling") or config.get("enable_load_scaling"):
+        parts.append(str(config["router_mode"]))
+    if scales(config):
         parts.append(f"policy {config.get('planner_scaling_policy')}")
     if config.get("kv_load_ratio") is not None:
         parts.append(f"c={config['concurrency']}")
+    parts += [f"{name}={config[name]}" for name in telling if config.get(name) is not None]
     return " ".join(parts)
 
 
-def _router_text(config: Mapping[str, Any]) -> str:
-    """Name the router and, of the KV-aware one, credit, load scale and temperature."""
-    names = {
-        "overlap_score_credit": "credit",
-        "prefill_load_scale": "scale",
-        "router_temperature": "temperature",
-    }
-    settings = [f"{short} {config[name]:g}" for name, short in names.items() if name in config]
-    return " ".join([str(config["router_mode"]), ", ".join(settings)]).strip()
+def telling_fields(candidates: Iterable[Candidate]) -> tuple[str, ...]:
+    """List the router and planner settings that alone tell deployments of the same text apart."""
+    values: dict[tuple[str, ...], dict[str, set[str]]] = {}
+    for candidate in candidates:
+        config = candidate.config
+        group = values.setdefault((shape_text(config), replicas_text(config), knobs_text(config)), {})
+        for name in _TELLING:
+            group.setdefault(name, set()).add(repr(config.get(name)))
+    return tuple(name for name in _TELLING if any(len(group[name]) > 1 for group in values.values()))
 
 
-def candidate_text(candidate: Candidate) -> str:
+def scales(config: Mapping[str, Any]) -> bool:
+    """Whether a planner adds and removes workers of this deployment."""
+    return bool(config.get("enable_throughput_scaling") or config.get("enable_load_scaling"))
+
+
+def gpus_text(candidate: Candidate) -> str:
+    """Give the GPUs; where a planner scales, those of the start and the average that was paid for."""
+    average = candidate.metrics.get("avg_gpu")
+    if average is None or not scales(candidate.config):
+        return str(candidate.used_gpus)
+    return f"{candidate.used_gpus}, avg {average:.1f}"
+
+
+def candidate_text(candidate: Candidate, telling: Sequence[str] = ()) -> str:
     """Name a whole deployment: worker shapes, replicas, GPUs, and what else was chosen."""
     config = candidate.config
     workers = f"{shape_text(config)} x {replicas_text(config)}"
-    return f"{workers} on {candidate.used_gpus} GPUs, {knobs_text(config)}"
+    return f"{workers} on {gpus_text(candidate)} GPUs, {knobs_text(config, telling)}"
 
 
 def _worker(config: Mapping[str, Any], role: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from aisimulate.report.attainment import attainment_lines
-from aisimulate.report.launch import launch_lines
+from aisimulate.report.launch import launch_lines, surrounding_lines
 from aisimulate.report.missed_sla import is_sla_missed, missed_lines, nearest_to_sla
 from aisimulate.spica.evaluator import REJECTION_PREFIX
 from aisimulate.spica.summary import headline_target
@@ -45,7 +45,7 @@ def _candidate_lines(candidate: Candidate) -> list[str]:
     lines = [*_indented(yaml.safe_dump(chosen, sort_keys=False)), served_text(candidate)]
     launch = launch_lines(candidate.config)
     if launch:
-        lines += ["launch:", *_indented("\n".join(launch))]
+        lines += ["launch:", *_indented("\n".join([*launch, *surrounding_lines(candidate.config)]))]
     return lines
 
 

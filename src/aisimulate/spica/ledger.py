@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -66,6 +66,8 @@ class Attempt:
 class Ledger:
     """One run. Made by `create` or `open_ledger`; use it as a context manager.
 
+    The file of a new run whose search never began (its config was refused) is removed again.
+
     Every method raises `LedgerError`, with the name of the file, when the disk is full or fails.
     """
 
@@ -74,6 +76,7 @@ class Ledger:
         self._connection = connection
         self._lock = lock
         self._attempts = 0
+        self._is_new = False
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -89,7 +92,9 @@ class Ledger:
             connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={_FORMAT_VERSION}")
             connection.executescript(_SCHEMA)
-        return cls(path, connection, lock)
+        ledger = cls(path, connection, lock)
+        ledger._is_new = True
+        return ledger
 
     @classmethod
     def open_ledger(cls, path: Path, *, writable: bool = False) -> Self:
@@ -111,10 +116,23 @@ class Ledger:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        never_began = self._is_new and self._is_empty()
         with _named(self.path):
             self._connection.close()
+        if never_began:
+            with suppress(OSError):
+                self.path.unlink()
+                _lock_path(self.path).unlink()
         if self._lock is not None:
             self._lock.close()
+
+    def _is_empty(self) -> bool:
+        """Whether nothing was stored; False where that cannot be told."""
+        try:
+            found = self._connection.execute("SELECT 1 FROM run UNION ALL SELECT 1 FROM replay LIMIT 1")
+            return found.fetchone() is None
+        except sqlite3.Error:
+            return False
 
     # The run as a whole ---------------------------------------------------------------------------------
 
@@ -176,10 +194,14 @@ def _named(path: Path) -> Iterator[None]:
         raise LedgerError(f"{path}: {error}") from error
 
 
+def _lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
 def _locked(path: Path) -> TextIO:
     """Let one process write a run at a time. The lock goes with the process, however it ends."""
     try:
-        lock = path.with_name(path.name + ".lock").open("a", encoding="utf-8")
+        lock = _lock_path(path).open("a", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aisimulate.replay.capabilities import CURRENT
+from aisimulate.spica.data_notes import data_notes
 from aisimulate.spica.finite_space import branch_backends, finite_size
 from aisimulate.spica.loop import Budget
 from aisimulate.spica.model_hw import single_gpu_notes
@@ -77,6 +78,8 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
     policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
     notes = [*notes, *trace.notes, *single_gpu_notes(filtered.search_space), *branch_notes]
     notes += _coverage_notes(filtered, branches, policies)
+    if capabilities is not None:  # another evaluator does not use the data
+        notes += data_notes(filtered.search_space, branches)
     return SearchPlan(filtered, branches, policies, notes, trace.model_context_tokens, trace.digest)
 
 

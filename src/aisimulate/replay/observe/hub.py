@@ -48,10 +48,15 @@ class Observer:
 
 
 class Hub:
-    """The watcher of all workers, which passes everything on. `has_begun`: there are workers to watch."""
+    """The watcher of all workers, which passes everything on. `has_begun`: there are workers to watch.
+
+    A worker is also asked to finish when only a transfer of its tiers is due: no pass ends then, and
+    observers are not told of one.
+    """
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = list(observers)
+        self._in_flight: set[int] = set()  # indices of workers
         self.has_begun = False
 
     def begin(self, workers: list[WatchedWorker]) -> None:
@@ -72,11 +77,15 @@ class Hub:
 
     def started(self, worker: WatchedWorker) -> None:
         """Pass on that passes began."""
+        self._in_flight.add(worker.index)
         for observer in self._observers:
             observer.started(worker)
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
-        """Pass on that passes ended."""
+        """Pass on that passes ended, if any were in flight."""
+        if worker.index not in self._in_flight:
+            return
+        self._in_flight.remove(worker.index)
         for observer in self._observers:
             observer.ended(worker, terminal)
 
