@@ -9,14 +9,15 @@ import pytest
 from search_fakes import forget_the_model, make_config, make_context, suggest
 
 from aisimulate.config.payload import parse_payload
-from aisimulate.core.errors import InvariantError, UnsupportedError
+from aisimulate.core.errors import InputError, InvariantError, UnsupportedError
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.checker import InvariantChecker
-from aisimulate.spica.config import OptimizationGoal, Workload
+from aisimulate.spica.config import OptimizationGoal, SmartSearchConfig, Workload
 from aisimulate.spica.evaluate import prepare
 from aisimulate.spica.evaluator import ReplayEvaluator, RunnerContractError
 from aisimulate.spica.parallel_enum import DisaggParallelConfig, ParallelShape, ReplicaParallelConfig
 from aisimulate.spica.runtime_payload import replay_spec
+from aisimulate.spica.search import run_search
 
 RATE = {"isl": 1000, "osl": 100, "request_rate": 20, "num_request_ratio": 4}
 BURST = {"isl": 1000, "osl": 100, "concurrency": 25, "num_request_ratio": 4}
@@ -255,3 +256,19 @@ def test_a_kv_load_resolves_per_candidate(monkeypatch):
     prepared = prepare(suggest(256, kv_load_ratio=0.5), make_context(None, workload=RELATIVE))
     assert (prepared.concurrency, prepared.config["concurrency"]) == (8, 8)
     assert make_config(workload=RELATIVE).workload.kv_load_ratio == 0.5
+
+
+def test_a_search_of_pools_that_scale_cannot_be_checked():
+    config = SmartSearchConfig(
+        search_space={
+            "model_name": "meta-llama/Meta-Llama-3.1-8B",
+            "hardware_sku": "h200_sxm",
+            "gpu_budget": 1,
+            "context_length": 4096,
+            "deployment_mode": ["agg"],
+            "planner_scaling_policy": ["disabled", "load_180_5"],
+        },
+        workload={"isl": 64, "osl": 8, "request_rate": 2, "num_request_ratio": 2},
+    )
+    with pytest.raises(InputError, match="--check: pools that scale cannot be watched yet"):
+        run_search(config, check=True)

@@ -193,11 +193,14 @@ def test_missing_libraries_are_skipped_with_a_note(tmp_path, monkeypatch, capsys
 
     monkeypatch.setattr(importlib, "import_module", missing)
     path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
-    result = swept(path, ["arima_raw", "constant_last"], ["throughput_180_5"], show_progress=True)
+    candidates = ["arima_raw", "constant_last", "arima_log1p"]
+    result = swept(path, candidates, ["throughput_180_5"], show_progress=True)
     assert result.best_by_interval == {180: "constant_last"}
     assert result.losses[180].keys() == {"constant_last"}
     assert result.n_scored[180] == {"constant_last": 7}, "arima's warm-up counts although it is skipped"
-    assert len(result.notes) == 1 and result.notes[0].startswith("load predictor candidate arima_raw skipped")
+    assert len(result.notes) == 1 and result.notes[0].startswith(
+        "load predictor candidates arima_raw, arima_log1p skipped: "
+    )
     assert capsys.readouterr().err == result.notes[0] + "\n"
 
 

@@ -198,15 +198,18 @@ def _labelled(candidates: Iterable[CompositeEntry]) -> dict[str, CompositeEntry]
 
 def _usable(labelled: Mapping[str, CompositeEntry]) -> tuple[dict[str, CompositeEntry], list[str]]:
     usable: dict[str, CompositeEntry] = {}
-    notes: list[str] = []
+    skipped: dict[str, list[str]] = {}  # labels by what they lack
     for label, entry in labelled.items():
         try:
             make_forecaster(entry)
         except UnsupportedError as error:
-            notes.append(f"load predictor candidate {label} skipped: {error}")
+            skipped.setdefault(str(error), []).append(label)
         else:
             usable[label] = entry
-    return usable, notes
+    candidates = {
+        why: f"candidate{'s' * (len(labels) > 1)} {', '.join(labels)}" for why, labels in skipped.items()
+    }
+    return usable, [f"load predictor {what} skipped: {why}" for why, what in candidates.items()]
 
 
 def _costs(
