@@ -158,6 +158,10 @@ def _require_topology_for_tiers(spec: ReplaySpec) -> None:
         if stage == "prefill" and role.rank.g3_offload is not None:
             problem = "a value is not supported in a disaggregated topology (supported there: null)"
             raise UnsupportedError(f"{path}.g3_offload: {problem}")
+        disk, scaling = role.rank.g3_offload, spec.adapters.scaling.provider
+        if disk is not None and disk.scope == "cluster_shared" and scaling != "none":
+            problem = f'"cluster_shared" is not supported yet with scaling {scaling!r}'
+            raise UnsupportedError(f'{path}.g3_offload.scope: {problem} (supported there: "worker_local")')
         if role.rank.g3_offload is not None and role.dp_size != 1:
             problem = f"a value is not supported with dp_size {role.dp_size}: ranks of a group have no rule"
             raise UnsupportedError(f"{path}.g3_offload: {problem} by which to share a disk (supported: 1)")

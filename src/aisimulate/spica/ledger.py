@@ -181,6 +181,8 @@ def _named(path: Path) -> Iterator[None]:
     """Turn errors of the database, and of what it holds, into one line with its name."""
     try:
         yield
+    except AISimulateError:
+        raise
     except sqlite3.Error as error:
         if type(error) is sqlite3.DatabaseError:  # no database at all, or a malformed one
             raise InputError(f"{path}: is damaged, or not the ledger of a search: {error}") from error

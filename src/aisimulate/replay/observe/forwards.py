@@ -38,15 +38,15 @@ class ForwardCount(Observer):
         self._in_flight[worker.index] = sum(work.forwards for work in worker.doing)
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
-        """Count the passes that ended."""
+        """Count the passes that ended; a worker that only waited for copies began none."""
         del terminal
-        self._ended += worker.planned_passes * self._in_flight.pop(worker.index)
+        self._ended += worker.planned_passes * self._in_flight.pop(worker.index, 0)
 
     def collect(self, now_ns: int) -> int:
         """Count the forwards that ended by now and after the last call."""
         total = self._ended
         for worker in self._workers.values():
             if worker.busy:
-                total += worker.passes_by(now_ns)[0] * self._in_flight[worker.index]
+                total += worker.passes_by(now_ns)[0] * self._in_flight.get(worker.index, 0)
         count, self._collected = total - self._collected, total
         return count
