@@ -91,7 +91,7 @@ def test_other_files_are_refused(tmp_path):
         Ledger.open_ledger(tmp_path / "other.sqlite")
     with pytest.raises(InputError, match="there is no such run"):
         Ledger.open_ledger(tmp_path / "none")
-    with Ledger.create(tmp_path / "a.sqlite"), pytest.raises(InputError, match="exists already"):
+    with Ledger.create(tmp_path / "a.sqlite"), pytest.raises(InputError, match="another process is writing"):
         Ledger.create(tmp_path / "a.sqlite")
 
 
