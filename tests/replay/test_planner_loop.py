@@ -226,3 +226,15 @@ def test_settings_without_effect_are_named() -> None:
         "spec.adapters.scaling.config.ttft_ms: no effect on optimization_target 'throughput'"
         in report["notes"]
     )
+
+
+def test_a_startup_of_years_is_planned_at_once() -> None:
+    config = {"planner_mode": "direct", "load_adjustment_interval_seconds": 0.5}
+    spec = {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1, "startup_delay_ms": 1e12}},
+        "engine": {"rank": {"timing_model": {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 2.0}}},
+        "adapters": {"scaling": {"provider": "planner", "config": config}},
+    }
+    rate = {"load_type": "constant_rate", "arrival_interval_ms": 20}
+    traffic = {"source_type": "synthetic", "isl": 100, "osl": 50, "request_count": 200} | rate
+    assert execute({"spec": spec, "traffic": traffic})["completed_requests"] == 200

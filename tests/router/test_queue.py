@@ -88,3 +88,15 @@ def test_who_waits_comes_in_at_first_tokens(tmp_path: Path) -> None:
 def test_a_backlog_keeps_its_order_even_when_a_worker_is_free(tmp_path: Path) -> None:
     routes = burst(tmp_path, 0.5, router_queue_policy="lcfs")
     assert [route["queue_wait_ms"] for route in routes] == [0.0, 10.0, 25.0, 40.0, 55.0]  # all came at once
+
+
+def test_a_pair_queues_in_front_of_its_prefill_pool(tmp_path: Path) -> None:
+    """Decode workers have no prefills, hence are never busy: their router lets everybody in."""
+    rows = [
+        {"timestamp": 0, "input_length": 16, "output_length": 3, "hash_ids": [number]} for number in range(4)
+    ]
+    asked = payload(rows, tmp_path, pools=(1, 2), block=16, rank=RANK, router_queue_threshold=0.0)
+    records = sorted(execute(asked)["per_request"], key=lambda record: int(record["uuid"]))
+    waits = [record["routing_history"][0]["queue_wait_ms"] for record in records]
+    assert waits == sorted(set(waits))
+    assert {record["decode_worker_idx"] for record in records} == {0, 1}

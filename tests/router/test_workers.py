@@ -79,3 +79,13 @@ def test_a_draining_worker_does_not_hold_the_queue_back() -> None:
     idle = request(0)
     made.request_terminal(idle, 6)
     assert made.release() == []
+
+
+def test_workers_may_get_ready_in_another_order() -> None:
+    made = router(1)
+    for worker in (1, 2):
+        made.add_worker(worker, [None, None])
+    made.worker_ready(2, 0)
+    made.worker_ready(1, 5)
+    placed = [made.place(request(number)) for number in range(5)]
+    assert placed == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)]

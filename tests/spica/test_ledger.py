@@ -9,8 +9,10 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
+import yaml
 
 from aisimulate.cli import runs as runs_command
 from aisimulate.cli.run_files import find_run, new_run_path
@@ -83,14 +85,14 @@ def test_a_run_has_one_writer(tmp_path):
 
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(LedgerError, match="text: file is not a database"):
+    with pytest.raises(InputError, match="text: is damaged, or not the ledger of a search: file is"):
         Ledger.open_ledger(tmp_path / "text")
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE t (x)")
     with pytest.raises(InputError, match="is not the ledger of a search"):
         Ledger.open_ledger(tmp_path / "other.sqlite")
     with pytest.raises(InputError, match="there is no such run"):
         Ledger.open_ledger(tmp_path / "none")
-    with Ledger.create(tmp_path / "a.sqlite"), pytest.raises(InputError, match="exists already"):
+    with Ledger.create(tmp_path / "a.sqlite"), pytest.raises(InputError, match="another process is writing"):
         Ledger.create(tmp_path / "a.sqlite")
 
 
@@ -257,3 +259,55 @@ def test_a_search_goes_on_without_a_record_where_none_can_be_written(config, tmp
     monkeypatch.setenv("AISIMULATE_RUNS", str(tmp_path / "file" / "runs"))
     assert main(["--config", str(config)]) == 0
     assert "this search is not recorded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("UPDATE attempt SET outcome = 'x' WHERE number = 1", "is damaged: Expecting value"),
+        ("UPDATE attempt SET outcome = '{}'", "is damaged: 'status' is missing"),
+        ("UPDATE attempt SET outcome = '[1]'", "is damaged: 'list' object"),
+        ("UPDATE attempt SET outcome = replace(outcome, 'candidate', 'kandidat')", "without a candidate"),
+        ("UPDATE attempt SET outcome = replace(outcome, 'used_gpus', 'gpus')", "is damaged: "),
+        ("UPDATE run SET value = '[' WHERE name = 'seed'", "is damaged: Expecting value"),
+        ("UPDATE run SET value = '{}' WHERE name = 'config'", "cannot be read: search_space: missing"),
+        ("DROP TABLE attempt", "no such table: attempt"),
+    ],
+)
+def test_a_damaged_ledger_is_one_line(damage, problem, tmp_path, capsys):
+    path = tmp_path / "a.sqlite"
+    with Ledger.create(path) as ledger:
+        ledger.describe(seed=3, config=yaml.safe_load(CONFIG))
+        ledger.add_attempt("agg", 1, "k1", FEASIBLE, cached=False)
+        ledger.commit()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(damage)
+    assert runs_command.main(["show", str(path)]) in {1, 2}
+    said = capsys.readouterr()
+    assert (said.out, len(said.err.splitlines())) == ("", 1)
+    assert str(path) in said.err
+    assert problem in said.err
+
+
+def test_a_runs_folder_that_is_a_file(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "runs"
+    folder.touch()
+    monkeypatch.setenv("AISIMULATE_RUNS", str(folder))
+    assert runs_command.main(["list"]) == 2
+    assert capsys.readouterr().err == f"aisimulate runs: error: {folder}: is not a directory\n"
+    with pytest.raises(InputError, match="runs: is not a directory"):
+        new_run_path()
+
+
+@pytest.mark.parametrize("begun", ["no file yet", "an empty file", "tables"])
+def test_a_search_killed_at_its_start_can_be_started_anew(begun, tmp_path):
+    """`--resume` says so, hence `--run` with the same file has to do it."""
+    path = tmp_path / "a.sqlite"
+    if begun == "an empty file":
+        path.touch()
+    elif begun == "tables":
+        Ledger.create(path).__exit__()
+    with Ledger.create(path) as ledger:
+        ledger.describe(seed=3)
+    with pytest.raises(InputError, match="exists already"):
+        Ledger.create(path)

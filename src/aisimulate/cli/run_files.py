@@ -21,8 +21,11 @@ def runs_folder() -> Path:
 
 
 def new_run_path() -> Path:
-    """Choose the file of a new run in the runs folder, which is made if need be. Raises OSError."""
-    folder = runs_folder()
+    """Choose the file of a new run in the runs folder, which is made if need be.
+
+    Raises OSError when that fails, InputError when it is a file.
+    """
+    folder = _checked_folder()
     folder.mkdir(parents=True, exist_ok=True)
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     names = (stamp, *(f"{stamp}-{number}" for number in range(2, 1000)))
@@ -30,9 +33,16 @@ def new_run_path() -> Path:
 
 
 def all_runs() -> list[Path]:
-    """List the runs in the runs folder by name, oldest first."""
-    folder = runs_folder()
+    """List the runs in the runs folder by name, oldest first. Raises InputError when that is no folder."""
+    folder = _checked_folder()
     return sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+
+
+def _checked_folder() -> Path:
+    folder = runs_folder()
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is not a directory")
+    return folder
 
 
 def find_run(name: str) -> Path:

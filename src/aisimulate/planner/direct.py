@@ -37,6 +37,8 @@ _LEAST_DRAIN_S = 15.0
 _RUE = 5
 """Within so many holds after a replica was taken away, wanting one back means that it was taken too early."""
 _MOST_HOLDS = 16
+_MOST_STEPS = 500
+"""Windows ahead beyond which a forecast says no more than the last of them does."""
 _DEFAULT_OSL = 150.0
 
 
@@ -53,6 +55,7 @@ class _Eye:
         """Take in a window, and expect that one in which a replica asked for now will have started."""
         self.forecast.observe(traffic)
         steps = max(1, math.ceil(self.horizon_s / self.interval_s - 1e-9))
+        steps = min(steps, _MOST_STEPS)
         self.expected = self.forecast.predict(steps)
 
 

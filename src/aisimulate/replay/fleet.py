@@ -88,7 +88,9 @@ class Fleet:
         elif self._run_clock():
             return
         unserved = any(worker.busy or worker.has_work for worker in self._workers)
-        if unserved or self._driver.next_ready_ns() is not None:
+        # Who waits for memory behind the GPU that never answers is no work of a worker.
+        waiting = any(sequence.status is None for sequence in self._driver.sequences)
+        if unserved or waiting or self._driver.next_ready_ns() is not None:
             end = f"{to_ms(NEVER):g} ms, where the clock ends"
             raise ReplayError(f"requests remain at {end}: they arrive too late, or passes take too long")
 

@@ -101,6 +101,7 @@ class KvRouter:
         self._routes = routes
         # By target: who it is, what is seen of it, and its loads.
         self._places: list[tuple[int, int]] = []
+        self._targets_of: dict[int, range] = {}  # by worker; targets are in the order of (worker, rank)
         self._outlooks: list[Outlook | None] = []
         self._decoding: list[Decoding | None] = []
         self._tiers: list[LowerTiers | None] = []
@@ -110,7 +111,7 @@ class KvRouter:
         self._loads = TargetLoads(self._prefills.tokens, self._blocks.distinct, self._requests)
         self._memory = None if options.use_kv_events else RememberedBlocks(round(options.ttl_secs * NS_PER_S))
         self._has_tiers = False
-        self._active: list[int] = []  # targets that take requests, in the order of (worker, rank)
+        self._active: list[int] = []  # targets that take requests, in order
         self._placed: dict[int, _Placed] = {}
 
     # Workers ------------------------------------------------------------------------------------------
@@ -123,6 +124,8 @@ class KvRouter:
         decoding: ListOf[Decoding] = (),
     ) -> None:
         """Take note of a worker and of what is seen of its ranks; ids of workers only grow."""
+        first = len(self._places)
+        self._targets_of[worker] = range(first, first + len(outlooks))
         for rank, outlook in enumerate(outlooks):
             self._places.append((worker, rank))
             self._outlooks.append(outlook)
@@ -136,27 +139,28 @@ class KvRouter:
     def worker_ready(self, worker: int, now_ns: int) -> None:
         """Let a worker take requests."""
         del now_ns
-        self._active = sorted([*self._active, *self._targets_of(worker)], key=self._places.__getitem__)
+        targets = self._targets_of[worker]
+        if self._active and self._active[-1] > targets[0]:
+            self._active = sorted([*self._active, *targets])
+        else:
+            self._active += targets
 
     def worker_draining(self, worker: int, now_ns: int) -> None:
         """Give a worker no more requests; those it has keep counting."""
         del now_ns
-        gone = set(self._targets_of(worker))
+        gone = set(self._targets_of[worker])
         self._active = [target for target in self._active if target not in gone]
 
     def worker_removed(self, worker: int, now_ns: int) -> None:
         """Forget what was seen of a worker."""
         self.worker_draining(worker, now_ns)
-        for target in self._targets_of(worker):
+        for target in self._targets_of[worker]:
             self._outlooks[target] = self._tiers[target] = self._decoding[target] = None
 
     def topology_settled(self, now_ns: int) -> None:
         """Take note that changes to the workers are complete: somebody who waits may come in."""
         self._clock.now_ns = now_ns
         self.on_settled()
-
-    def _targets_of(self, worker: int) -> list[int]:
-        return [target for target, (owner, _) in enumerate(self._places) if owner == worker]
 
     # Placement ----------------------------------------------------------------------------------------
 

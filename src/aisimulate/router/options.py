@@ -51,9 +51,13 @@ class RouterOptions:
         return replace(self, track_active_blocks=False, track_output_blocks=False)
 
     def for_decode_pool(self) -> RouterOptions:
-        """Settings of the decode pool of a pair: it sees neither caches nor prefills (spec 03 section A7)."""
+        """Settings of the decode pool of a pair: it sees neither caches nor prefills (spec 03 section A7).
+
+        Without prefills no worker is ever busy, so nobody waits there whatever the threshold is.
+        """
         return replace(
             self,
+            queue_threshold=None,
             overlap_score_credit=0.0,
             host_cache_hit_weight=0.0,
             disk_cache_hit_weight=0.0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 _APPLICATION_ID = 0x61697353
 _FORMAT_VERSION = 1
 _SCHEMA = """
-CREATE TABLE run (
+CREATE TABLE IF NOT EXISTS run (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE replay (
+CREATE TABLE IF NOT EXISTS replay (
     key TEXT PRIMARY KEY,
     outcome TEXT NOT NULL,
     wall_s REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE attempt (
+CREATE TABLE IF NOT EXISTS attempt (
     number INTEGER PRIMARY KEY,
     branch TEXT NOT NULL,
     round INTEGER NOT NULL,
@@ -44,6 +44,13 @@ CREATE TABLE attempt (
     cached INTEGER NOT NULL,
     outcome TEXT NOT NULL
 );
+"""
+_SETUP = f"""
+BEGIN;
+PRAGMA application_id={_APPLICATION_ID};
+PRAGMA user_version={_FORMAT_VERSION};
+{_SCHEMA}
+COMMIT;
 """
 
 
@@ -68,7 +75,8 @@ class Ledger:
 
     The file of a new run whose search never began (its config was refused) is removed again.
 
-    Every method raises `LedgerError`, with the name of the file, when the disk is full or fails.
+    Every method raises `LedgerError`, with the name of the file, when the disk is full or fails, and
+    `InputError` when the file is damaged.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: TextIO | None) -> None:
@@ -80,8 +88,11 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Start a new run. Raises InputError when the file exists or its folder does not."""
-        if path.exists():
+        """Start a new run, in the file of one that never began if need be.
+
+        Raises InputError when the file holds anything else, or its folder does not exist.
+        """
+        if path.exists() and not _never_began(path):
             raise InputError(f"--run {path}: exists already (--resume continues it)")
         if not path.parent.is_dir():
             raise InputError(f"--run {path}: {path.parent} is not a directory")
@@ -89,9 +100,7 @@ class Ledger:
             lock = _locked(path)
             connection = sqlite3.connect(path)
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={_FORMAT_VERSION}")
-            connection.executescript(_SCHEMA)
+            connection.executescript(_SETUP)
         ledger = cls(path, connection, lock)
         ledger._is_new = True
         return ledger
@@ -141,7 +150,7 @@ class Ledger:
         """What `describe` stored: config, versions, digests; empty for a run that never began."""
         with _named(self.path):
             rows = self._connection.execute("SELECT name, value FROM run").fetchall()
-        return {name: json.loads(value) for name, value in rows}
+            return {name: json.loads(value) for name, value in rows}
 
     def describe(self, **facts: Any) -> None:  # noqa: ANN401 - anything JSON can hold
         """Store facts about the run by name, replacing those of the same name."""
@@ -155,7 +164,7 @@ class Ledger:
         """Return the outcomes of all replays, by key."""
         with _named(self.path):
             rows = self._connection.execute("SELECT key, outcome FROM replay").fetchall()
-        return {key: read_outcome(text) for key, text in rows}
+            return {key: read_outcome(text) for key, text in rows}
 
     def attempts(self) -> Iterator[Attempt]:
         """Walk through the suggestions in order."""
@@ -187,11 +196,37 @@ class Ledger:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Turn errors of the database into one line with its name."""
+    """Turn errors of the database, and of what it holds, into one line with its name."""
     try:
         yield
+    except AISimulateError:
+        raise
     except sqlite3.Error as error:
+        if type(error) is sqlite3.DatabaseError:  # no database at all, or a malformed one
+            raise InputError(f"{path}: is damaged, or not the ledger of a search: {error}") from error
         raise LedgerError(f"{path}: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{path}: is damaged: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _never_began(path: Path) -> bool:
+    """Whether a file holds nothing but what a search killed at its start leaves behind."""
+    if not path.is_file():
+        return False
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                return True
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            return found == _APPLICATION_ID and not connection.execute("SELECT 1 FROM run").fetchone()
+    except sqlite3.Error:
+        return False
 
 
 def _lock_path(path: Path) -> Path:

@@ -27,12 +27,20 @@ def outcome_text(outcome: Outcome) -> str:
 
 
 def read_outcome(text: str) -> Outcome:
-    """Read what `outcome_text` wrote."""
+    """Read what `outcome_text` wrote.
+
+    Raises ValueError, TypeError, KeyError or AttributeError for other texts.
+    """
     fields = json.loads(text)
     category = fields.get("category")
     candidate = fields.get("candidate")
+    status = Status(fields["status"])
+    if (candidate is None) is (status is Status.FEASIBLE):
+        raise ValueError(
+            f"an outcome is {status.value}, {'without' if candidate is None else 'with'} a candidate"
+        )
     return Outcome(
-        Status(fields["status"]),
+        status,
         fields["config"],
         candidate=None if candidate is None else Candidate(**candidate),
         category=None if category is None else Reason(category),

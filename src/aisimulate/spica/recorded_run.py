@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
-from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.run_facts import recorded_config
 from aisimulate.spica.score import pareto_front, rank
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.ledger import Attempt, Ledger
 
 
@@ -42,7 +42,7 @@ def read_run(ledger: Ledger) -> RecordedRun:
     facts = ledger.facts
     if "config" not in facts:
         raise InputError(f"{ledger.path}: its search never began")
-    config = SmartSearchConfig.model_validate(facts["config"])
+    config = recorded_config(ledger, facts["config"])
     attempts = list(ledger.attempts())
     found = [a.outcome.candidate for a in attempts if a.outcome.candidate is not None and not a.cached]
     goal = config.goal

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.dedupe import digest
@@ -57,7 +60,16 @@ def asked_config(ledger: Ledger) -> SmartSearchConfig:
     given = ledger.facts.get("asked")
     if given is None:
         raise InputError(f"{ledger.path}: its search never began; start it anew")
-    return SmartSearchConfig.model_validate(given)
+    return recorded_config(ledger, given)
+
+
+def recorded_config(ledger: Ledger, given: object) -> SmartSearchConfig:
+    """Read a configuration that a ledger holds. Raises InputError for one that this program cannot read."""
+    try:
+        return SmartSearchConfig.model_validate(given)
+    except ValidationError as error:
+        problem = one_line(error, "", SmartSearchConfig)
+        raise InputError(f"{ledger.path}: its configuration cannot be read: {problem}") from error
 
 
 def recorder(ledger: Ledger) -> OnEnd:
