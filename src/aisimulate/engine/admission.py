@@ -59,7 +59,7 @@ def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
     waiting, joining, size = rank.waiting, rank.joining, rank.block_size
     budget, seats = rank.budget, rank.params.max_num_seqs - running
     allocatable = blocks = rank.pool.free + rank.pool.inactive
-    first = len(joining)
+    first, admissions = len(joining), ((now_ns, 0),)  # one for all: there are many of them
     for sequence in islice(waiting, seats if seats > 0 else 0):
         tokens = sequence.tokens
         blocks -= -(-tokens // size)
@@ -71,7 +71,7 @@ def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
         allocatable = blocks
         sequence.computed = tokens
         sequence.chunk_start = 0
-        sequence.admissions = ((now_ns, 0),)
+        sequence.admissions = admissions
         joining.append(sequence)
     admitted = joining[first:]
     for order, sequence in enumerate(admitted, rank.entered + 1):
