@@ -88,9 +88,17 @@ class SessionDriver:
         """Dispatch every request ready by `now_ns`, ordered by ready instant, session index and turn."""
         if self._later and self._later[0][0] <= now_ns:
             return self._pop_merged(now_ns)
-        starts_ns, cursor, entered = self._starts_ns, self._cursor, []
-        while cursor < len(starts_ns) and starts_ns[cursor] <= now_ns:
-            entered.append(self._dispatch_first(starts_ns[cursor], self._starters[cursor]))
+        starts_ns, starters, cursor, entered = self._starts_ns, self._starters, self._cursor, []
+        known, plain, ordinals = len(starts_ns), self._plain, self._ordinals
+        while cursor < known and (ready_ns := starts_ns[cursor]) <= now_ns:
+            if plain is None:
+                sequence = self._dispatch_first(ready_ns, starters[cursor])
+            else:
+                stride, as_authored = self._stride, not self._closed_loop
+                sequence = plain.request(
+                    starters[cursor], next(ordinals), ready_ns, stride, as_authored=as_authored
+                )
+            entered.append(sequence)
             cursor += 1
         self._cursor = cursor
         self.sequences += entered
