@@ -29,7 +29,7 @@ _CHUNK_TOKENS = 1 << 13
 _WIDE_BATCH = 64
 _FEW_PASSES = 8
 # What it costs to price a context by itself, and to price several at once, in entries of the table.
-_ONE_ENTRIES, _CALL_ENTRIES = 64, 512
+_ONE_ENTRIES, _CALL_ENTRIES = 64, 2048
 _MOST_ENTRIES = 1 << 20  # of a table that is filled to save these costs
 _SUMMED_BATCHES = 3  # batches up to here get running sums
 _MOST_PREFILLS = 1 << 16
