@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
-from aisimulate.core.units import clock_ns, to_ms
+from aisimulate.core.units import NS_PER_MS, clock_ns, to_ms
 from aisimulate.engine.sequence import COMPLETED, FAILED, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.history import History, PrivateTokens
@@ -88,17 +88,16 @@ class SessionDriver:
         """Dispatch every request ready by `now_ns`, ordered by ready instant, session index and turn."""
         if self._later and self._later[0][0] <= now_ns:
             return self._pop_merged(now_ns)
-        starts_ns, starters, cursor, entered = self._starts_ns, self._starters, self._cursor, []
-        known, plain, ordinals = len(starts_ns), self._plain, self._ordinals
+        starts_ns, cursor, entered = self._starts_ns, self._cursor, []
+        known, plain = len(starts_ns), self._plain
         while cursor < known and (ready_ns := starts_ns[cursor]) <= now_ns:
+            index = self._starters[cursor]
             if plain is None:
-                sequence = self._dispatch_first(ready_ns, starters[cursor])
+                entered.append(self._dispatch_first(ready_ns, index))
             else:
-                stride, as_authored = self._stride, not self._closed_loop
-                sequence = plain.request(
-                    starters[cursor], next(ordinals), ready_ns, stride, as_authored=as_authored
-                )
-            entered.append(sequence)
+                arrival_ms = ready_ns / NS_PER_MS if self._closed_loop else plain.arrivals_ms[index]
+                ordinal = next(self._ordinals)
+                entered.append(plain.request(index, ordinal, ready_ns, arrival_ms, self._stride))
             cursor += 1
         self._cursor = cursor
         self.sequences += entered
@@ -124,12 +123,13 @@ class SessionDriver:
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request ended at `now_ns`; one that failed ends its session."""
-        conversation = self._in_flight.pop(sequence.ordinal, None) if self._in_flight else None
-        if conversation is not None and conversation.history is not None:
-            sequence.keys = None  # as long as the history; nobody looks it up again
-        if conversation is not None and conversation.has_next and sequence.status != FAILED:
-            self._schedule_next_turn(conversation, sequence, now_ns)
-        elif self._waiting < self._session_count:
+        if self._in_flight and (conversation := self._in_flight.pop(sequence.ordinal, None)) is not None:
+            if conversation.history is not None:
+                sequence.keys = None  # as long as the history; nobody looks it up again
+            if conversation.has_next and sequence.status != FAILED:
+                self._schedule_next_turn(conversation, sequence, now_ns)
+                return
+        if self._waiting < self._session_count:
             self._starts_ns.append(now_ns)
             self._starters.append(self._waiting)
             self._waiting += 1

@@ -135,10 +135,7 @@ class PlainSessions(ListOf[Session]):
         columns = (arrivals_ms, ready_ns, inputs, outputs, keys, repeat(stride))
         return list(map(Sequence, numbers, rows, rows, repeat(0), *columns))
 
-
-    def request(
-        self, index: int, ordinal: int, ready_ns: int, stride: int, *, as_authored: bool
-    ) -> Sequence:
+    def request(self, index: int, ordinal: int, ready_ns: int, arrival_ms: float, stride: int) -> Sequence:
         """Make the request of one session: `dispatch` where few are ready at a time."""
         row, ids, bounds = PlainRow((self, index)), self.ids, self.bounds
         return Sequence(
@@ -146,7 +143,7 @@ class PlainSessions(ListOf[Session]):
             row,  # type: ignore[arg-type]  # all that is asked of a turn, or of a session
             row,  # type: ignore[arg-type]
             0,
-            self.arrivals_ms[index] if as_authored else ready_ns / NS_PER_MS,
+            arrival_ms,
             ready_ns,
             self.inputs[index],
             self.outputs[index],
