@@ -8,9 +8,7 @@ members sit in buckets by that count. (spec 09 section 2)
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from heapq import heappop, heappush
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -208,9 +206,11 @@ class DecodeSet:
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
         rounds, left = divmod(blocks, self.count)
-        first = self._next_residue()
-        demands = list(accumulate(self.residues[first:] + self.residues[:first]))
-        fitting = rounds * self._block_size + bisect_right(demands, left)
+        fitting = rounds * self._block_size
+        residues, next_pass = self.residues, self._next_residue() - self._block_size
+        while (left := left - residues[next_pass]) >= 0:
+            next_pass += 1
+            fitting += 1
         return fitting if fitting < passes else passes
 
     def advance(self, passes: int) -> bool:

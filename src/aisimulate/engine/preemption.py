@@ -19,6 +19,12 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
 
     Victims come off the tail, so they were not scheduled in this pass and no budget returns.
     """
+    if rank.partial is None and not (rank.stalled or rank.planned or rank.decoders.reordered):
+        open_or_give_way(rank, now_ns)
+        if rank.decoders.opening() <= rank.pool.free + rank.pool.inactive:
+            rank.pool.take(rank.decoders.opening())
+            rank.budget = rank.pass_tokens - rank.decoders.count
+            return
     pool, members = rank.pool, rank.decoders.members
     openers, opened = rank.decoders.openers(), 0
     while left := len(openers) - opened:
@@ -35,6 +41,30 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
             if victim is openers[-1]:
                 openers.pop()
     rank.budget = rank.pass_tokens - rank.decoders.count
+
+
+def open_or_give_way(rank: RankScheduler, now_ns: int) -> None:
+    """Let decoders give way, the last first, until there is a block for each of the others that opens one.
+
+    Those who share nothing need no place in the tree, so the order of what is evicted is the same as if each
+    block had been opened in turn. The first of another kind is left to the caller.
+    """
+    decoders, pool, waiting = rank.decoders, rank.pool, rank.waiting
+    members, passes, size = decoders.members, decoders.passes, rank.block_size
+    while members and decoders.residues[(passes - 1) % size] > pool.free + pool.inactive:
+        victim = next(reversed(members))
+        if victim.keys is not None or victim.node is not None:
+            return
+        rank.spans.append((victim, victim.joined, passes))
+        victim.last_token_ns = now_ns
+        decoders.remove(victim)
+        computed = victim.tokens - 1
+        pool.release(victim, computed, rank.params.enable_prefix_caching)
+        victim.computed = 0
+        if computed > victim.most_computed:
+            victim.most_computed = computed
+        waiting.appendleft(victim)
+        rank.eventful = rank.unusual = rank.preempted = True
 
 
 def head_waits(rank: RankScheduler) -> bool:

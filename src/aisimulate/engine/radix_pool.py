@@ -234,10 +234,10 @@ class RadixPool:
             self._compact()
 
     def _touch(self, node: RadixNode, now: int) -> None:
-        while node.parent is not node:
+        while (parent := node.parent) is not node:
             if node.touched < now:
                 node.touched = now
-            node = node.parent
+            node = parent
 
     def _split(self, node: RadixNode, used: int) -> RadixNode:
         """Cut the first `used` pages off `node` as its new parent; the deep part stays the same object."""
@@ -323,7 +323,11 @@ class RadixPool:
     def _insert(self, sequence: Sequence, pages: int, now: int) -> None:
         start = sequence.leaf
         if start.ref == 1 and not start.children:  # the usual case of `_graft`
-            self._touch(start, now)
+            node = start
+            while (parent := node.parent) is not node:  # `_touch`, without the call
+                if node.touched < now:
+                    node.touched = now
+                node = parent
             start.ids, start.tail, start.owner = sequence.keys, sequence.shared, sequence.ordinal
             start.len += pages - sequence.inserted
             sequence.inserted = pages

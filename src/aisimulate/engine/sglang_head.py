@@ -115,12 +115,14 @@ def _begin(rank: SglangScheduler, sequence: Sequence, least: int, now_ns: int) -
     if start:
         goes_on = sequence.tokens - start >= least and _has_room(rank, sequence.end_tokens + page_size)
         return start if goes_on else -1
-    match = lookup(rank, sequence)
+    pool, tokens, end_tokens = rank.pool, sequence.tokens, sequence.end_tokens
+    # `lookup`, without the call.
+    match = pool.match(sequence, (tokens - (end_tokens > sequence.input_tokens)) // page_size)
     start = match[0] * page_size
-    if sequence.tokens - start < least or not _has_room(rank, sequence.end_tokens + page_size):
+    if tokens - start < least or not _has_room(rank, end_tokens + page_size):
         return -1
     if start:
-        rank.pool.pin(sequence, match)
+        pool.pin(sequence, match)
     sequence.inserted = match[0]
     sequence.admissions += ((now_ns, start),)
     return start

@@ -95,7 +95,9 @@ class SglangWorker(RunWorker[SglangScheduler]):
             else:
                 rank.catch_up(batch, now_ns + run_ns)
             rank.last_decode_ns = now_ns = now_ns + run_ns
-            if pages := decoders.demand(passes):
+            if (pages := decoders.demand(passes)) <= pool.free:
+                pool.free -= pages
+            else:
                 pool.take(pages)
             # `DecodeSet.advance`, without the call.
             done = decoders.passes = done + passes

@@ -119,10 +119,13 @@ class Fleet:
                 ends[index] = NEVER
                 if terminal := worker.finish():
                     self._end(terminal, end_ns)
-                if not self._arrival_ns > end_ns < min(ends):
+                if end_ns >= min(ends):
                     self._settle_rounds(end_ns, end_ns, self._finish_passes([index], end_ns))
                     continue
                 self.end_ns = end_ns
+                if self._arrival_ns <= end_ns:
+                    self._settle_rounds(end_ns, end_ns, [index])
+                    continue
                 if worker.start(end_ns):
                     ends[index] = worker.end_ns
                     if worker.end_ns == end_ns:
@@ -189,23 +192,26 @@ class Fleet:
 
     def _end(self, terminal: list[Sequence], now_ns: int) -> None:
         """Tell the traffic which requests of a pass ended."""
+        on_terminal = self._driver.on_terminal
         for sequence in terminal:
-            self._driver.on_terminal(sequence, now_ns)
+            on_terminal(sequence, now_ns)
         self._look_for_arrivals()
 
     def _place_arrivals(self, now_ns: int, boundary_ns: int, idle: list[int]) -> None:
         """Place what arrives now; runs in flight where it goes end at their next boundary."""
-        for sequence in self._driver.pop_ready(now_ns):
-            index, sequence.rank = self._placement.place(sequence)
+        driver, workers, place = self._driver, self._workers, self._placement.place
+        for sequence in driver.pop_ready(now_ns):
+            index, sequence.rank = place(sequence)
             sequence.worker = index
-            worker = self._workers[index]
+            worker = workers[index]
             worker.submit(sequence)
             if worker.busy:
                 self._cut(index, now_ns, boundary_ns)
-            if not worker.busy:
+            if not worker.busy and (not idle or idle[-1] != index):
                 idle.append(index)
-        self._look_for_arrivals()
-        if len(self._driver.sequences) > self._tidy_above:
+        arrival_ns = driver.next_ready_ns()
+        self._arrival_ns = NEVER if arrival_ns is None else arrival_ns
+        if len(driver.sequences) > self._tidy_above:
             self._tidy_up()
 
     def _tidy_up(self) -> None:

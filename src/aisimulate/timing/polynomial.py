@@ -29,8 +29,9 @@ _CHUNK_TOKENS = 1 << 13
 _WIDE_BATCH = 64
 _FEW_PASSES = 8
 # What it costs to price a context by itself, and to price several at once, in entries of the table.
-_ONE_ENTRIES, _CALL_ENTRIES = 64, 512
+_ONE_ENTRIES, _CALL_ENTRIES = 64, 2048
 _MOST_ENTRIES = 1 << 20  # of a table that is filled to save these costs
+_PASS_ENTRIES = 8  # of running sums, that a pass added up without them counts for; it costs about two
 _SUMMED_BATCHES = 3  # batches up to here get running sums
 _MOST_PREFILLS = 1 << 16
 _FEW_PREFILLS = 256  # from here on they are worth a table
@@ -242,8 +243,8 @@ class PolynomialTimer:
         sums = self._sums[batch]
         total: float
         if stop >= len(sums):
-            # Running sums cost about as much per entry as adding up does per pass: wait until that is paid.
-            self._added[batch] += (stop - context_tokens) // batch
+            # Most replays go on to need running sums: wait until a quarter of what they cost is spent.
+            self._added[batch] += _PASS_ENTRIES * (stop - context_tokens) // batch
             if self._added[batch] < len(self._table) - len(sums):
                 total = sum(self._table[context_tokens:stop:batch])
                 return total
@@ -259,10 +260,13 @@ class PolynomialTimer:
         table, sums = self._table, self._sums[batch]
         for start in range(len(sums) - batch, len(table), _CHUNK_TOKENS // batch * batch):
             added = np.frombuffer(table[start : start + _CHUNK_TOKENS // batch * batch])
-            rows = np.zeros((-(-len(added) // batch) + 1, batch))
-            rows[0] = sums[-batch:]
-            rows.ravel()[batch : batch + len(added)] = added
-            sums.frombytes(np.cumsum(rows, axis=0).ravel()[batch : batch + len(added)].tobytes())
+            grown = np.empty_like(added)
+            # One column at a time: a cumulative sum down an array of few columns costs ten times as much.
+            for column in range(min(batch, len(added))):
+                terms = added[column::batch].copy()
+                terms[0] += sums[column - batch]
+                grown[column::batch] = np.cumsum(terms)
+            sums.frombytes(grown.tobytes())
 
     def _untabled_until(self, batch: int, context_tokens: int, most: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` for a run of at least `most` passes that leaves the table."""

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
-from aisimulate.core.units import clock_ns, to_ms
+from aisimulate.core.units import NS_PER_MS, clock_ns, to_ms
 from aisimulate.engine.sequence import COMPLETED, FAILED, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.history import History, PrivateTokens
@@ -89,8 +89,15 @@ class SessionDriver:
         if self._later and self._later[0][0] <= now_ns:
             return self._pop_merged(now_ns)
         starts_ns, cursor, entered = self._starts_ns, self._cursor, []
-        while cursor < len(starts_ns) and starts_ns[cursor] <= now_ns:
-            entered.append(self._dispatch_first(starts_ns[cursor], self._starters[cursor]))
+        known, plain = len(starts_ns), self._plain
+        while cursor < known and (ready_ns := starts_ns[cursor]) <= now_ns:
+            index = self._starters[cursor]
+            if plain is None:
+                entered.append(self._dispatch_first(ready_ns, index))
+            else:
+                arrival_ms = ready_ns / NS_PER_MS if self._closed_loop else plain.arrivals_ms[index]
+                ordinal = next(self._ordinals)
+                entered.append(plain.request(index, ordinal, ready_ns, arrival_ms, self._stride))
             cursor += 1
         self._cursor = cursor
         self.sequences += entered
@@ -116,12 +123,13 @@ class SessionDriver:
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request ended at `now_ns`; one that failed ends its session."""
-        conversation = self._in_flight.pop(sequence.ordinal, None) if self._in_flight else None
-        if conversation is not None and conversation.history is not None:
-            sequence.keys = None  # as long as the history; nobody looks it up again
-        if conversation is not None and conversation.has_next and sequence.status != FAILED:
-            self._schedule_next_turn(conversation, sequence, now_ns)
-        elif self._waiting < self._session_count:
+        if self._in_flight and (conversation := self._in_flight.pop(sequence.ordinal, None)) is not None:
+            if conversation.history is not None:
+                sequence.keys = None  # as long as the history; nobody looks it up again
+            if conversation.has_next and sequence.status != FAILED:
+                self._schedule_next_turn(conversation, sequence, now_ns)
+                return
+        if self._waiting < self._session_count:
             self._starts_ns.append(now_ns)
             self._starters.append(self._waiting)
             self._waiting += 1

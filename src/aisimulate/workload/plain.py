@@ -135,6 +135,22 @@ class PlainSessions(ListOf[Session]):
         columns = (arrivals_ms, ready_ns, inputs, outputs, keys, repeat(stride))
         return list(map(Sequence, numbers, rows, rows, repeat(0), *columns))
 
+    def request(self, index: int, ordinal: int, ready_ns: int, arrival_ms: float, stride: int) -> Sequence:
+        """Make the request of one session: `dispatch` where few are ready at a time."""
+        row, ids, bounds = PlainRow((self, index)), self.ids, self.bounds
+        return Sequence(
+            ordinal,
+            row,  # type: ignore[arg-type]  # all that is asked of a turn, or of a session
+            row,  # type: ignore[arg-type]
+            0,
+            arrival_ms,
+            ready_ns,
+            self.inputs[index],
+            self.outputs[index],
+            None if ids is None else ids[bounds[index] : bounds[index + 1]],  # type: ignore[arg-type]
+            stride,
+        )
+
 
 class PlainRow(tuple[PlainSessions, int]):
     """What a request knows of the session and the turn that it is: (sessions, index)."""
@@ -147,6 +163,11 @@ class PlainRow(tuple[PlainSessions, int]):
     def session_id(self) -> str:
         """The id of the session."""
         return self[0].name(self[1])
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens that are asked for."""
+        return self[0].outputs[self[1]]
 
 
 def _joined(ids: array[int], more: list[int]) -> array[int]:
