@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import AISimulateError
 from aisimulate.spica.kv_estimate import estimator_missing_reason, resolve_backend_version, shape_engine_key
 from aisimulate.spica.parallel_enum import role_pools
 from aisimulate.timing.aic.quant import resolve_modes
@@ -25,6 +26,13 @@ def data_notes(space: SearchSpace, branches: Iterable[BranchSpace]) -> list[str]
         return []
     notes: dict[str, None] = {}
     for backend, shape in dict(_first_shapes(branches)).items():
+        notes |= dict.fromkeys(_advisories(space, backend, shape))
+    return list(notes)
+
+
+def _advisories(space: SearchSpace, backend: str, shape: ParallelShape) -> tuple[str, ...]:
+    """List what is to be known of one engine; nothing of a model that only the user's evaluator knows."""
+    try:
         key = shape_engine_key(
             shape,
             model_name=space.model_name,
@@ -33,8 +41,9 @@ def data_notes(space: SearchSpace, branches: Iterable[BranchSpace]) -> list[str]
             backend_version=resolve_backend_version(space.hardware_sku, backend),
             allow_model_download=space.allow_model_download,
         )
-        notes |= dict.fromkeys(resolve_modes(key).advisories)
-    return list(notes)
+        return tuple(resolve_modes(key).advisories)
+    except AISimulateError:
+        return ()
 
 
 def _first_shapes(branches: Iterable[BranchSpace]) -> Iterator[tuple[str, ParallelShape]]:
