@@ -61,16 +61,16 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("01_conv1000_rr_8w", "01_conv_rr_8w", cut=True),
-    Benchmark("01_conv_rr_8w", "01_conv_rr_8w", Bounds(ratio=0.08, rss_mb=110.0, plans=37_234)),
+    Benchmark("01_conv_rr_8w", "01_conv_rr_8w", Bounds(ratio=0.07, rss_mb=110.0, plans=37_234)),
     Benchmark("02_conv1000_kv_8w", "02_conv_kv_8w", cut=True),
     Benchmark("02_conv_kv_8w", "02_conv_kv_8w", Bounds(ratio=0.12)),
     Benchmark("05_1k1k_c4096_w8", "05_1k1k_c4096_w8", Bounds(ratio=0.02, plans=6_128)),
-    Benchmark("03_conv_cl256_rr_8w", "03_conv_cl256_rr_8w", Bounds(ratio=0.20, plans=33_405)),
+    Benchmark("03_conv_cl256_rr_8w", "03_conv_cl256_rr_8w", Bounds(ratio=0.20, plans=33_403)),
     Benchmark("10_sglang_conv1000_rr_8w", "10_sglang_fifo_conv_rr_8w", cut=True),
     Benchmark("10_sglang_fifo_conv_rr_8w", "10_sglang_fifo_conv_rr_8w", Bounds(ratio=0.10, plans=37_320)),
     Benchmark("09_pressure_1k1k_lifo", "09_pressure_1k1k_lifo", Bounds(ratio=0.10)),
     Benchmark("11_glm_120k_c11940_w6", "11_glm_120k_c11940_w6", Bounds(ratio=0.015)),
-    Benchmark("07_conv_disagg_4p4d", "07_conv_disagg_4p4d", Bounds(ratio=0.20, rss_mb=130.0, plans=37_103)),
+    Benchmark("07_conv_disagg_4p4d", "07_conv_disagg_4p4d", Bounds(ratio=0.10, rss_mb=130.0, plans=37_103)),
     Benchmark("11s_glm_24k_c11940_w6", "11s_glm_24k_c11940_w6", Bounds(ratio=0.02)),
     Benchmark("10_trtllm_conv_rr_8w", "10_trtllm_conv_rr_8w", Bounds(ratio=0.08, plans=37_234)),
     Benchmark("12_conv_rr_8w_mtp2", "12_conv_rr_8w_mtp2"),
@@ -78,7 +78,7 @@ BENCHMARKS = (
     Benchmark(
         "20_aic_qwen32b_tp4_conv_w8",
         "20_aic_qwen32b_tp4_conv_w8",
-        Bounds(ratio=0.15, warm_ratio=0.05),
+        Bounds(ratio=0.12, warm_ratio=0.03),
         warm=True,
     ),
 )
