@@ -17,7 +17,7 @@ from aisimulate.planner.settings import EngineLimits, PlannerSettings, Threshold
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aisimulate.planner.observations import PassMetrics
+    from aisimulate.core.forward_pass import ForwardPass
 
 DATA = Path(__file__).parents[1] / "data/planner"
 
@@ -33,10 +33,10 @@ class LinearPasses:
     def ready(self) -> bool:
         return self._seen >= self._after
 
-    def tune(self, ranks: Sequence[PassMetrics]) -> None:
+    def tune(self, ranks: Sequence[ForwardPass]) -> None:
         self._seen += 1
 
-    def estimate_ms(self, ranks: Sequence[PassMetrics]) -> float | None:
+    def estimate_ms(self, ranks: Sequence[ForwardPass]) -> float | None:
         if not self.ready:
             return None
         item = ranks[0]

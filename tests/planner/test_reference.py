@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from aisimulate.core.forward_pass import ForwardPass
 from aisimulate.forecast.models import LastValue
 from aisimulate.planner.forecasting import LoadForecast
 from aisimulate.planner.model import EngineModel, Shape
-from aisimulate.planner.observations import Observation, PassMetrics, PoolCounts, Traffic
+from aisimulate.planner.observations import Observation, PoolCounts, Traffic
 from aisimulate.planner.reference import ReferencePlanner
 from aisimulate.planner.settings import EngineLimits, PlannerSettings
 from aisimulate.planner.tick import TickResult
@@ -150,7 +151,7 @@ def test_no_demand_needs_the_floor_alone() -> None:
 def eased(pools: tuple[str, ...], ready: int, target: str = "throughput", **load: int) -> TickResult:
     settings = PlannerSettings(pools=pools, target=target, max_gpus=64, min_replicas=(1,) * len(pools))
     planner = ReferencePlanner(settings, dict.fromkeys(pools, LIMITS))
-    passes = [PassMetrics(worker_id=number, **load) for number in range(ready)]
+    passes = [ForwardPass(worker_id=number, **load) for number in range(ready)]
     counts = {pool: PoolCounts(ready, ready) for pool in pools}
     return planner.tick(Observation(5.0, counts, {pools[0]: passes}))
 
@@ -165,7 +166,7 @@ def test_a_pool_without_a_context_length_says_so() -> None:
     settings = PlannerSettings(pools=("prefill", "decode"), min_replicas=(1, 1))
     limits = dict.fromkeys(settings.pools, EngineLimits(1, 8192, 256, 400_000, None))
     planner = ReferencePlanner(settings, limits)
-    passes = {"prefill": [PassMetrics(sum_queued_prefill_tokens=99_999)]}
+    passes = {"prefill": [ForwardPass(sum_queued_prefill_tokens=99_999)]}
     counts = {pool: PoolCounts(1, 1) for pool in settings.pools}
     result = planner.tick(Observation(5.0, counts, passes))
     assert (result.targets, result.load.by_pool["prefill"]) == (None, "insufficient_data")
@@ -186,7 +187,7 @@ def test_only_a_pool_without_any_way_out_grows(queues: tuple[int, int], target: 
     models = {pool: model(pool) for pool in settings.pools}
     planner = ReferencePlanner(settings, dict.fromkeys(settings.pools, LIMITS), models)
     passes = [
-        PassMetrics(worker_id=number, sum_queued_prefill_tokens=queue) for number, queue in enumerate(queues)
+        ForwardPass(worker_id=number, sum_queued_prefill_tokens=queue) for number, queue in enumerate(queues)
     ]
     counts = {"prefill": PoolCounts(2, 2), "decode": PoolCounts(1, 1)}
     result = planner.tick(Observation(5.0, counts, {"prefill": passes}))

@@ -21,9 +21,10 @@ from aisimulate.planner.tick import Cadence, TickResult
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aisimulate.core.forward_pass import ForwardPass
     from aisimulate.planner.exact import ExactCapacity, ExactEngine
     from aisimulate.planner.forecasting import LoadForecast
-    from aisimulate.planner.observations import Observation, PassMetrics, Traffic
+    from aisimulate.planner.observations import Observation, Traffic
     from aisimulate.planner.settings import EngineLimits, PlannerSettings
     from aisimulate.planner.state import Counts
     from aisimulate.planner.throughput_scaling import Forecast
@@ -166,7 +167,7 @@ class DirectPlanner:
         return min(busy, max(0.25, slack / (1.0 + slack))) if slack > 0 else busy
 
     def _queue_s(
-        self, passes: Sequence[PassMetrics], pool: str, forecast: Forecast, capacity: ExactCapacity
+        self, passes: Sequence[ForwardPass], pool: str, forecast: Forecast, capacity: ExactCapacity
     ) -> float:
         """Engine time of the requests that wait."""
         if pool == DECODE:

@@ -9,7 +9,7 @@ from aisimulate.planner.settings import AGG, PREFILL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aisimulate.planner.observations import PassMetrics
+    from aisimulate.core.forward_pass import ForwardPass
     from aisimulate.planner.settings import EngineLimits, PlannerSettings
 
 NO_SIGNAL = "insufficient_data"
@@ -45,7 +45,7 @@ def easy_target(
     settings: PlannerSettings,
     limits: EngineLimits,
     pool: str,
-    passes: Sequence[PassMetrics],
+    passes: Sequence[ForwardPass],
     ready: int,
 ) -> tuple[int | None, str | None]:
     """Choose the replicas of a pool; None with the reason when it stays as it is.
@@ -91,7 +91,7 @@ def _unit(settings: PlannerSettings, limits: EngineLimits, pool: str) -> float:
     return 1.0 if settings.target == "load" else limits.context_tokens or 0
 
 
-def _load(item: PassMetrics, pool: str) -> int:
+def _load(item: ForwardPass, pool: str) -> int:
     """Tokens of a rank: those in its queue, or those it holds or will hold KV for."""
     if pool == PREFILL:
         return item.sum_queued_prefill_tokens

@@ -12,7 +12,7 @@ from aisimulate.planner.state import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from aisimulate.planner.observations import PassMetrics
+    from aisimulate.core.forward_pass import ForwardPass
     from aisimulate.planner.state import PlannerState
 
 
@@ -20,7 +20,7 @@ _UP, _DOWN, _CAPPED, _SAME = "scale_up", "scale_down", "scale_down_capped_by_thr
 _WEIGHT = {_UP: 4, _CAPPED: 3, _DOWN: 2, _SAME: 1}
 
 
-def scale_by_load(state: PlannerState, passes: Mapping[str, Sequence[PassMetrics]]) -> Verdict:
+def scale_by_load(state: PlannerState, passes: Mapping[str, Sequence[ForwardPass]]) -> Verdict:
     """Decide from the last forward passes of all ranks."""
     blocked = _blocked(state, passes)
     if blocked is not None:
@@ -31,7 +31,7 @@ def scale_by_load(state: PlannerState, passes: Mapping[str, Sequence[PassMetrics
     return _scale_easy(state, passes[AGG]) if state.settings.is_easy else _scale_agg(state, passes[AGG])
 
 
-def _blocked(state: PlannerState, passes: Mapping[str, Sequence[PassMetrics]]) -> str | None:
+def _blocked(state: PlannerState, passes: Mapping[str, Sequence[ForwardPass]]) -> str | None:
     """Why nothing can be decided: no data, an earlier decision under way, or ranks that were not seen."""
     if not any(passes.get(pool) for pool in state.pools):
         return "no_fpm_data"
@@ -43,7 +43,7 @@ def _blocked(state: PlannerState, passes: Mapping[str, Sequence[PassMetrics]]) -
     return None
 
 
-def _covers(passes: Sequence[PassMetrics], ready: int) -> bool:
+def _covers(passes: Sequence[ForwardPass], ready: int) -> bool:
     """Whether all workers were seen, each with the same number of ranks."""
     ranks: dict[int, set[int]] = {}
     for item in passes:
@@ -54,7 +54,7 @@ def _covers(passes: Sequence[PassMetrics], ready: int) -> bool:
 # One pool -------------------------------------------------------------------------------------------------
 
 
-def _scale_easy(state: PlannerState, passes: Sequence[PassMetrics]) -> Verdict:
+def _scale_easy(state: PlannerState, passes: Sequence[ForwardPass]) -> Verdict:
     ready = state.ready[0]
     target, reason = easy_target(state.settings, state.limits[AGG], AGG, passes, ready)
     if target is None:
@@ -67,7 +67,7 @@ def _scale_easy(state: PlannerState, passes: Sequence[PassMetrics]) -> Verdict:
     return Verdict((final,), budget_reason or reason)
 
 
-def _scale_agg(state: PlannerState, passes: Sequence[PassMetrics]) -> Verdict:
+def _scale_agg(state: PlannerState, passes: Sequence[ForwardPass]) -> Verdict:
     ready = state.ready[0]
     if not state.models[AGG].ready:
         return Verdict(None, "insufficient_data")
@@ -87,7 +87,7 @@ def _scale_agg(state: PlannerState, passes: Sequence[PassMetrics]) -> Verdict:
 # Two pools ------------------------------------------------------------------------------------------------
 
 
-def _scale_pair(state: PlannerState, passes: Mapping[str, Sequence[PassMetrics]]) -> Verdict:
+def _scale_pair(state: PlannerState, passes: Mapping[str, Sequence[ForwardPass]]) -> Verdict:
     asked: list[int] = []
     causes: list[str | None] = []
     for number, pool in enumerate(state.pools):
@@ -112,7 +112,7 @@ def _scale_pair(state: PlannerState, passes: Mapping[str, Sequence[PassMetrics]]
     return Verdict(None, budget_reason or first or reason, named)
 
 
-def _target(state: PlannerState, number: int, passes: Sequence[PassMetrics]) -> tuple[int | None, str | None]:
+def _target(state: PlannerState, number: int, passes: Sequence[ForwardPass]) -> tuple[int | None, str | None]:
     if not passes:
         return None, None
     if not state.settings.is_easy:

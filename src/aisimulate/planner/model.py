@@ -6,7 +6,7 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from aisimulate.planner.observations import PassMetrics
+from aisimulate.core.forward_pass import ForwardPass
 from aisimulate.planner.settings import AGG, DECODE, PREFILL, EngineLimits
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ class PassEstimator(Protocol):
 
     @property
     def ready(self) -> bool: ...  # noqa: D102
-    def tune(self, ranks: Sequence[PassMetrics]) -> None: ...  # noqa: D102
-    def estimate_ms(self, ranks: Sequence[PassMetrics]) -> float | None: ...  # noqa: D102
+    def tune(self, ranks: Sequence[ForwardPass]) -> None: ...  # noqa: D102
+    def estimate_ms(self, ranks: Sequence[ForwardPass]) -> float | None: ...  # noqa: D102
 
 
 class Capacity(NamedTuple):
@@ -104,7 +104,7 @@ class EngineModel:
         """Whether it knows enough to estimate."""
         return self._estimator.ready
 
-    def observe(self, passes: Iterable[PassMetrics]) -> None:
+    def observe(self, passes: Iterable[ForwardPass]) -> None:
         """Learn from passes, each of one rank, in the order in which the ranks were first seen."""
         known = list(passes)
         for item in known:
@@ -122,7 +122,7 @@ class EngineModel:
 
     def queue_s(
         self,
-        item: PassMetrics,
+        item: ForwardPass,
         kv_hit_rate: float | None,
         *,
         queue_scale: float = 1.0,
@@ -142,7 +142,7 @@ class EngineModel:
 
         def chunk_s(chunk: int) -> float | None:
             return self._estimate_s(
-                PassMetrics(
+                ForwardPass(
                     num_prefill_requests=max(1, waiting),
                     sum_prefill_tokens=chunk,
                     num_decode_requests=decoders,
@@ -154,7 +154,7 @@ class EngineModel:
 
     def itl_s(
         self,
-        item: PassMetrics,
+        item: ForwardPass,
         *,
         decode_scale: float = 1.0,
         with_queued_prefills: bool = False,
@@ -174,7 +174,7 @@ class EngineModel:
         tokens = _ceil(self._mix_tokens.value) if self._pool == AGG else 0
         requests = max(_ceil(self._mix_requests.value), 1) if tokens else 0
         return self._estimate_s(
-            PassMetrics(
+            ForwardPass(
                 num_prefill_requests=requests,
                 sum_prefill_tokens=tokens,
                 num_decode_requests=_ceil(decoders),
@@ -257,7 +257,7 @@ class EngineModel:
 
     def _mixed_s(self, tokens: int, decoders: int, context: int) -> float | None:
         return self._estimate_s(
-            PassMetrics(
+            ForwardPass(
                 num_prefill_requests=int(tokens > 0),
                 sum_prefill_tokens=tokens,
                 num_decode_requests=decoders,
@@ -281,12 +281,12 @@ class EngineModel:
             total += time_s
         return total
 
-    def _estimate_s(self, item: PassMetrics) -> float | None:
+    def _estimate_s(self, item: ForwardPass) -> float | None:
         ms = self._estimator.estimate_ms([item])
         return None if ms is None else max(0.0, ms) / 1000.0
 
 
-def _decodes(item: PassMetrics, scale: float, with_queued: bool) -> tuple[int, int]:
+def _decodes(item: ForwardPass, scale: float, with_queued: bool) -> tuple[int, int]:
     context, decoders = float(item.sum_decode_kv_tokens), float(item.num_decode_requests)
     if with_queued:
         context += item.sum_queued_decode_kv_tokens

@@ -8,27 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-
-@dataclass(frozen=True, slots=True)
-class PassMetrics:
-    """One forward pass of one rank, by the names of spec 03 section B2; all counts are of one rank."""
-
-    worker_id: int = 0
-    dp_rank: int = 0
-    wall_time: float = 0.0
-    num_prefill_requests: int = 0
-    sum_prefill_tokens: int = 0
-    var_prefill_length: float = 0.0
-    sum_prefill_kv_tokens: int = 0
-    num_decode_requests: int = 0
-    sum_decode_kv_tokens: int = 0
-    var_decode_kv_tokens: float = 0.0
-    num_queued_prefill: int = 0
-    sum_queued_prefill_tokens: int = 0
-    var_queued_prefill_length: float = 0.0
-    num_queued_decode: int = 0
-    sum_queued_decode_kv_tokens: int = 0
-    var_queued_decode_kv_tokens: float = 0.0
+    from aisimulate.core.forward_pass import ForwardPass
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +60,7 @@ class Observation:
 
     now_s: float
     counts: Mapping[str, PoolCounts]
-    passes: Mapping[str, Sequence[PassMetrics]] = field(default_factory=dict)
+    passes: Mapping[str, Sequence[ForwardPass]] = field(default_factory=dict)
     traffic: Traffic | None = None
     windows: Mapping[str, Traffic] = field(default_factory=dict)
 
@@ -89,16 +69,16 @@ class PassCache:
     """Remembers the last pass of each rank of the active workers; a quiet one keeps showing its last pass."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[int, int], PassMetrics] = {}
+        self._last: dict[tuple[int, int], ForwardPass] = {}
 
-    def update(self, items: Iterable[PassMetrics], active: Iterable[int]) -> None:
+    def update(self, items: Iterable[ForwardPass], active: Iterable[int]) -> None:
         """Take in new passes, and forget workers that are not active."""
         for item in items:
             self._last[item.worker_id, item.dp_rank] = item
         keep = set(active)
         self._last = {key: item for key, item in self._last.items() if key[0] in keep}
 
-    def passes(self) -> list[PassMetrics]:
+    def passes(self) -> list[ForwardPass]:
         """List the last passes in the order in which the ranks were first seen."""
         return list(self._last.values())
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aisimulate.planner.observations import Observation, PassCache, PassMetrics, PoolCounts, TrafficWindow
+from aisimulate.core.forward_pass import ForwardPass
+from aisimulate.planner.observations import Observation, PassCache, PoolCounts, TrafficWindow
 from aisimulate.planner.settings import AGG, DECODE, PREFILL
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class PlannerPolicy:
                 snapshot[f"starting_{side}_count"],
                 snapshot[f"draining_{side}_count"],
             )
-            items = (PassMetrics(**item) for item in snapshot[f"{side}_fpm_snapshots"])
+            items = (ForwardPass(**item) for item in snapshot[f"{side}_fpm_snapshots"])
             self._caches[pool].update(items, snapshot[f"active_{side}_ids"])
             passes[pool] = self._caches[pool].passes()
         traffic = self._window.take() if cadence.uses_traffic else None

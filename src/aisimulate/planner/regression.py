@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from aisimulate.planner.observations import PassMetrics
+    from aisimulate.core.forward_pass import ForwardPass
 
 _LEAST_MS = 1e-6
 _SPREAD = 1e-12
@@ -141,7 +141,7 @@ def _dot(first: list[float], second: list[float]) -> float:
 # What a pass loads a rank with ---------------------------------------------------------------------------
 
 
-def _attention(item: PassMetrics) -> tuple[float, float]:
+def _attention(item: ForwardPass) -> tuple[float, float]:
     """Give cached and quadratic attention work of the prompts of a pass."""
     tokens = item.sum_prefill_tokens
     if not tokens:
@@ -150,24 +150,24 @@ def _attention(item: PassMetrics) -> tuple[float, float]:
     return cached, cached * tokens / requests + tokens * tokens / (2 * requests) + tokens / 2
 
 
-def prefill_load(ranks: Sequence[PassMetrics]) -> Load:
+def prefill_load(ranks: Sequence[ForwardPass]) -> Load:
     """Attention work of the busiest rank, and prompt tokens of all."""
     return max(sum(_attention(item)) for item in ranks), float(sum(item.sum_prefill_tokens for item in ranks))
 
 
-def decode_load(ranks: Sequence[PassMetrics]) -> Load:
+def decode_load(ranks: Sequence[ForwardPass]) -> Load:
     """Context of the busiest rank, and requests of all."""
     context = max(item.sum_decode_kv_tokens for item in ranks)
     return float(context), float(sum(item.num_decode_requests for item in ranks))
 
 
-def mixed_load(ranks: Sequence[PassMetrics]) -> Load:
+def mixed_load(ranks: Sequence[ForwardPass]) -> Load:
     """Attention and context of the busiest rank, and tokens of all."""
     work = max(sum(_attention(item)) + item.sum_decode_kv_tokens for item in ranks)
     return work, float(sum(item.sum_prefill_tokens + item.num_decode_requests for item in ranks))
 
 
-LOADS: dict[str, Callable[[Sequence[PassMetrics]], Load]] = {
+LOADS: dict[str, Callable[[Sequence[ForwardPass]], Load]] = {
     "prefill": prefill_load,
     "decode": decode_load,
     "agg": mixed_load,
@@ -189,14 +189,14 @@ class PassRegression:
         """Whether it can estimate."""
         return len(self._store) >= self._min_samples and self._fitted() is not None
 
-    def tune(self, ranks: Sequence[PassMetrics]) -> None:
+    def tune(self, ranks: Sequence[ForwardPass]) -> None:
         """Learn from a pass of all ranks of a replica; one that took no time says nothing."""
         ms = max(item.wall_time for item in ranks) * 1000.0
         if ms > 0:
             self._store.add(self._load(ranks), ms)
             self._is_current = False
 
-    def estimate_ms(self, ranks: Sequence[PassMetrics]) -> float | None:
+    def estimate_ms(self, ranks: Sequence[ForwardPass]) -> float | None:
         """Estimate the duration of a pass; None before it is ready."""
         if not self.ready:
             return None

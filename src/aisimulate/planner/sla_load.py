@@ -13,8 +13,8 @@ from aisimulate.planner.settings import AGG, PREFILL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aisimulate.core.forward_pass import ForwardPass
     from aisimulate.planner.model import EngineModel
-    from aisimulate.planner.observations import PassMetrics
     from aisimulate.planner.state import PlannerState
 
 REFUSED = "scale_down_refused_consolidation"
@@ -47,7 +47,7 @@ class _Ballot:
 
 
 def sla_target(
-    state: PlannerState, number: int, passes: Sequence[PassMetrics]
+    state: PlannerState, number: int, passes: Sequence[ForwardPass]
 ) -> tuple[int | None, str | None]:
     """Choose the replicas of a prefill or decode pool; None with the reason when it stays as it is."""
     pool, ready = state.pools[number], state.ready[number]
@@ -63,7 +63,7 @@ def sla_target(
     return ballot.target(state.settings.itl_ms, ready, state.floors[number])
 
 
-def sla_agg_target(state: PlannerState, passes: Sequence[PassMetrics]) -> tuple[int, bool]:
+def sla_agg_target(state: PlannerState, passes: Sequence[ForwardPass]) -> tuple[int, bool]:
     """Choose the replicas of an aggregated pool; also whether it was refused to shrink it.
 
     It grows when prompts or tokens ask for it, and shrinks when both agree.
@@ -96,7 +96,7 @@ def _combined(first: int | None, second: int | None, ready: int) -> int:
 
 
 def _prefill_ballot(
-    state: PlannerState, model: EngineModel, ready: int, passes: Sequence[PassMetrics]
+    state: PlannerState, model: EngineModel, ready: int, passes: Sequence[ForwardPass]
 ) -> _Ballot:
     ballot, hits = _Ballot(ready), state.kv_hit_rate
     for item in passes:
@@ -115,7 +115,7 @@ def _prefill_ballot(
 
 
 def _mixed_prefill_ballot(
-    state: PlannerState, model: EngineModel, ready: int, passes: Sequence[PassMetrics]
+    state: PlannerState, model: EngineModel, ready: int, passes: Sequence[ForwardPass]
 ) -> _Ballot:
     ballot, hits, scale = _Ballot(ready), state.kv_hit_rate, _grown(ready)
     for item in passes:
@@ -152,7 +152,7 @@ def _weigh_queue(ballot: _Ballot, own_s: float, after_s: float | None, budget_ms
 
 
 def _decode_ballot(
-    state: PlannerState, model: EngineModel, ready: int, passes: Sequence[PassMetrics], *, mixed: bool
+    state: PlannerState, model: EngineModel, ready: int, passes: Sequence[ForwardPass], *, mixed: bool
 ) -> _Ballot:
     ballot, scale, accept = _Ballot(ready), _grown(ready), state.accept_length
     capacity = state.limits[state.pools[-1]].kv_tokens

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisimulate.core.forward_pass import ForwardPass
 from aisimulate.core.units import NS_PER_S
 from aisimulate.replay.observe.hub import Observer
 
@@ -41,33 +42,6 @@ class Lengths(NamedTuple):
         if not self.number:
             return 0.0
         return (self.number * self.squares - self.total * self.total) / (self.number * self.number)
-
-
-@dataclass(slots=True, frozen=True)
-class ForwardPass:
-    """One pass of one rank: its duration in s, what it scheduled, and what waited when it began.
-
-    Prefill lengths are prompt lengths, `sum_prefill_tokens` the tokens computed, `sum_prefill_kv_tokens`
-    those that existed before. Queued decodes are preempted requests with all their tokens.
-    All zero: an idle rank.
-    """
-
-    worker_id: int
-    dp_rank: int
-    wall_time: float = 0.0
-    num_prefill_requests: int = 0
-    sum_prefill_tokens: int = 0
-    var_prefill_length: float = 0.0
-    sum_prefill_kv_tokens: int = 0
-    num_decode_requests: int = 0
-    sum_decode_kv_tokens: int = 0
-    var_decode_kv_tokens: float = 0.0
-    num_queued_prefill: int = 0
-    sum_queued_prefill_tokens: int = 0
-    var_queued_prefill_length: float = 0.0
-    num_queued_decode: int = 0
-    sum_queued_decode_kv_tokens: int = 0
-    var_queued_decode_kv_tokens: float = 0.0
 
 
 class _RankLog:
