@@ -234,23 +234,28 @@ class SglangScheduler(PricedRun):
         self._opening = 0
         return passes
 
-    def _plan_decode(self) -> int:
+    def _begin_decode(self) -> bool:
+        """Take the pages that the decoders open, retracting some if need be; return whether any decodes."""
         decoders, pool = self.decoders, self.pool
         opening = decoders.opening()
         if opening > pool.free + pool.inactive:
             self._retract()
             opening = decoders.opening()
             if not decoders.count:
-                return 1
+                return False
             if opening > pool.free + pool.inactive:
                 self.lagging = True  # it has to wait
-                return 1
+                return False
         pool.take(opening)
         self._opening = opening
         self.run_batch = decoders.count
         self.run_context = decoders.context_tokens
-        if self.retracted or self.rejected or self.late:
+        return True
+
+    def _plan_decode(self) -> int:
+        if not self._begin_decode() or self.retracted or self.rejected or self.late:
             return 1  # what follows differs, or somebody has to hear of it
+        decoders, pool, opening = self.decoders, self.pool, self._opening
         passes = decoders.next_due - decoders.passes
         # Outputs that others have too are freed on the way, so that less is evicted than they open.
         blocks = opening + (pool.free if self.planned else pool.free + pool.inactive)

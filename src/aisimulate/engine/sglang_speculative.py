@@ -106,20 +106,7 @@ class SpeculativeSglangScheduler(SglangScheduler):
 
     def _plan_decode(self) -> int:
         """Begin a decode pass with the pages that the longest bursts open."""
-        decoders, pool = self.decoders, self.pool
-        opening = decoders.opening()
-        if opening > pool.free + pool.inactive:
-            self._retract()
-            opening = decoders.opening()
-            if not decoders.count:
-                return 1
-            if opening > pool.free + pool.inactive:
-                self.lagging = True  # it has to wait
-                return 1
-        pool.take(opening)
-        self._opening = opening
-        self.run_batch = decoders.count
-        self.run_context = decoders.context_tokens
+        self._begin_decode()
         return 1
 
     def decode(self, passes: int, opened: int, end_ns: int) -> list[Sequence]:
