@@ -40,9 +40,13 @@ class Offloading(RankScheduler):
     pool: OffloadPool
     host: HostSide
 
-    def _attach(self, offload: OffloadParams, disk: DiskTier | None) -> HostSide:
-        self.pool = OffloadPool(self.params.num_gpu_blocks, self.block_size)
-        return HostSide(offload, self.pool, disk)
+    def __init__(
+        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
+    ) -> None:
+        super().__init__(params, timer)
+        self.pool = OffloadPool(params.num_gpu_blocks, self.block_size)
+        # The slot is in the subclasses: two bases with slots of their own cannot be joined.
+        self.host = HostSide(offload, self.pool, disk)  # type: ignore[misc]
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
@@ -200,35 +204,17 @@ class OffloadScheduler(Offloading):
 
     __slots__ = ("host",)
 
-    def __init__(
-        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
-    ) -> None:
-        super().__init__(params, timer)
-        self.host = self._attach(offload, disk)
-
 
 class FusedOffloadScheduler(Offloading, FusedScheduler):
     """The same where mixed passes are one forward."""
 
     __slots__ = ("host",)
 
-    def __init__(
-        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
-    ) -> None:
-        super().__init__(params, timer)
-        self.host = self._attach(offload, disk)
-
 
 class CadenceOffloadScheduler(Offloading, CadenceScheduler):
     """vLLM with host memory in a group that schedules prefills in intervals."""
 
     __slots__ = ("host",)
-
-    def __init__(
-        self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
-    ) -> None:
-        super().__init__(params, timer)
-        self.host = self._attach(offload, disk)
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
@@ -248,10 +234,6 @@ class OffloadPrefillScheduler(Offloading, PrefillRank):
     """vLLM with host memory on a prefill worker."""
 
     __slots__ = ("host",)
-
-    def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
-        super().__init__(params, timer)
-        self.host = self._attach(offload, None)
 
 
 def make_offload_rank(
