@@ -14,14 +14,14 @@ from aisimulate.spica.parallel_enum import ROLES, shape_prefix
 if TYPE_CHECKING:
     from aisimulate.spica.config_goal import SLATarget
 
-_OFFLOAD_FIELDS = (
+OFFLOAD_FIELDS = (
     "num_g2_blocks",
     "kv_bytes_per_token",
     "bandwidth_g1_to_g2_gbps",
     "bandwidth_g2_to_g1_gbps",
     "offload_batch_size",
 )
-_DISK_FIELDS = (
+DISK_FIELDS = (
     "num_g3_blocks",
     "g3_scope",
     "bandwidth_g2_to_g3_gbps",
@@ -168,9 +168,9 @@ def _engine_args(sample: Mapping[str, Any], role: str, backend_version: str) -> 
         args["aic_allow_model_download"] = True
     # Decode workers receive finished prefixes, so only the roles that prefill have a host tier.
     if role != "decode" and (sample.get("num_g2_blocks") or 0) > 0:
-        args |= _given(sample, _OFFLOAD_FIELDS)
+        args |= _given(sample, OFFLOAD_FIELDS)
         if (sample.get("num_g3_blocks") or 0) > 0:
-            args |= _given(sample, _DISK_FIELDS)
+            args |= _given(sample, DISK_FIELDS)
     return args
 
 

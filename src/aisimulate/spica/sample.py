@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.choices import HOST_TIER_WEIGHTS, ROUTER_WEIGHTS
+from aisimulate.spica.deploy import DISK_FIELDS, OFFLOAD_FIELDS
 from aisimulate.spica.load_predictor_sweep import predictor_fields
 from aisimulate.spica.parallel_enum import (
     ROLES,
@@ -32,20 +33,7 @@ _PINNED = (
     "context_length",
     "startup_time",
     "aic_nextn",
-    "num_g2_blocks",
-    "kv_bytes_per_token",
-    "bandwidth_g1_to_g2_gbps",
-    "bandwidth_g2_to_g1_gbps",
-    "offload_batch_size",
-)
-_DISK_PINNED = (
-    "num_g3_blocks",
-    "g3_scope",
-    "bandwidth_g2_to_g3_gbps",
-    "bandwidth_g3_to_g2_gbps",
-    "shared_bandwidth_g2_to_g3_gbps",
-    "shared_bandwidth_g3_to_g2_gbps",
-    "g3_latency_ms",
+    *OFFLOAD_FIELDS,
 )
 _ROLE_KNOBS = ("max_num_batched_tokens", "max_num_seqs")
 _ROLE_PINNED = ("block_size", "gpu_memory_utilization", "enable_prefix_caching")
@@ -74,7 +62,7 @@ def unroll_sample(
     sample = {"deployment_mode": mode, "backend": selection["backend"]}
     sample |= {name: getattr(search_space, name) for name in _PINNED}
     if search_space.num_g3_blocks > 0:
-        sample |= {name: getattr(search_space, name) for name in _DISK_PINNED}
+        sample |= {name: getattr(search_space, name) for name in DISK_FIELDS}
     if search_space.allow_model_download:
         sample["allow_model_download"] = True
     if mode == "agg" and search_space.timing_mode != "additive" and selection["backend"] != "sglang":
