@@ -87,11 +87,8 @@ class PlannerState:
     def guarded(self, proposed: Counts) -> tuple[Counts, str | None]:
         """Fit a proposal into the budget without reversing it; a pair below its floors is put right."""
         band = self.band()
-        if band is None:
-            return proposed, None
-        if len(proposed) == 1:
-            count, reason = guard_one(band, self.ready[0], proposed[0])
-            return (count,), reason
+        if band is None or len(proposed) == 1:
+            return self._one_guarded(band, proposed)
         if self.below_floor:
             return clamp_pair(band, _pair(self._at_least_floors(proposed))), RECONCILE
         return guard_pair(band, _pair(self.ready), _pair(proposed))
@@ -99,14 +96,18 @@ class PlannerState:
     def under_ceiling(self, proposed: Counts) -> tuple[Counts, str | None]:
         """Fit a proposal under the maximum alone: what is needed may be less than the minimum."""
         band = self.band(with_minimum=False)
-        if band is None:
-            return proposed, None
-        if len(proposed) == 1:
-            count, reason = guard_one(band, self.ready[0], proposed[0])
-            return (count,), reason
+        if band is None or len(proposed) == 1:
+            return self._one_guarded(band, proposed)
         if self.below_floor:
             return clamp_pair(band, _pair(self._at_least_floors(proposed))), None
         return fit_pair(band, _pair(self.ready), _pair(proposed)), None
+
+    def _one_guarded(self, band: Band | None, proposed: Counts) -> tuple[Counts, str | None]:
+        """Fit one count into a band; without a band everything fits."""
+        if band is None:
+            return proposed, None
+        count, reason = guard_one(band, self.ready[0], proposed[0])
+        return (count,), reason
 
     def clamped(self, counts: Counts) -> Counts:
         """Fit counts into the budget, whichever way."""
