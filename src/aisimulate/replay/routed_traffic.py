@@ -65,7 +65,7 @@ class RoutedTraffic:
 
     def pop_first(self, count: int) -> list[Sequence]:
         """Nobody asks: requests depend on each other through the router."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{count} requests of a routed replay without a clock")
 
     def connect(self, fleet: Fleet) -> None:
         """Let the event loop know when the router lets somebody in."""
