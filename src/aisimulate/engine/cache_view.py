@@ -6,7 +6,6 @@ in flight did until then, and less what nobody has heard of yet (`CacheChanges`)
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 from aisimulate.engine.cache_changes import CacheChanges, agreement
@@ -50,7 +49,7 @@ class CacheView(Protocol):
         ...
 
 
-class _LaggingView(ABC):
+class _LaggingView:
     """What the views have in common. `_stepped` passes of the run in flight were gone through one by one."""
 
     __slots__ = ("_pass_ends", "_passes_by", "_stepped", "_worker", "changes", "lags")
@@ -99,9 +98,8 @@ class _LaggingView(ABC):
             self.changes.publish(now_ns)
         return passes > 0
 
-    @abstractmethod
     def _grow(self, passes: int) -> None:
-        """Let the pool of a run in flight be as it is after so many of its passes."""
+        raise NotImplementedError
 
 
 class RunCacheView(_LaggingView):
