@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError
 from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler
 from aisimulate.spica.score import pareto_front, rank
-from aisimulate.spica.screen.branch_screen import BranchScreen, no_screen_reason
+from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from aisimulate.spica.loop import OnRound
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.samplers.base import BranchSampler
+    from aisimulate.spica.screen.branch_screen import BranchScreen
     from aisimulate.spica.search_space import BranchSpace
 
 
@@ -223,8 +225,10 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
     if config.sweep.screen == "off" or "pool-gp" not in plan.policies.values():
         return None
     reason = no_screen_reason(config)
-    if reason is None:
-        return BranchScreen(config, context.backend_versions)
+    if reason is None:  # imported on first use: it needs numpy
+        module = importlib.import_module("aisimulate.spica.screen.branch_screen")
+        screen: BranchScreen = module.BranchScreen(config, context.backend_versions)
+        return screen
     observer.note(f"searching without a screen: {reason}")
     return None
 
