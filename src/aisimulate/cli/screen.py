@@ -77,9 +77,10 @@ def _remark(answer: ScreenAnswer, used_s: float) -> None:
     for note in answer.notes:
         say(f"note: {note}")
     rate = answer.points / max(used_s, 1e-9)
+    copies = f" ({answer.computed:,} computed, the others are copies)" * (answer.computed < answer.points)
     say(
-        f"estimated {answer.points:,} deployments ({answer.computed:,} computed, the others are copies) in "
-        f"{used_s:.1f} CPU s, {rate:,.0f} per s, start-up included"
+        f"estimated {answer.points:,} deployments{copies} in {used_s:.1f} CPU s, {rate:,.0f} per s, "
+        "start-up included"
     )
 
 

@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aisimulate.core.errors import InputError
+from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
@@ -227,8 +227,13 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
     reason = no_screen_reason(config)
     if reason is None:  # imported on first use: it needs numpy
         module = importlib.import_module("aisimulate.spica.screen.branch_screen")
-        screen: BranchScreen = module.BranchScreen(config, context.backend_versions)
-        return screen
+        try:
+            screen: BranchScreen = module.BranchScreen(
+                config, context.backend_versions, plan.model_context_tokens
+            )
+            return screen
+        except UnsupportedError as error:
+            reason = str(error)
     observer.note(f"searching without a screen: {reason}")
     return None
 

@@ -19,6 +19,7 @@ from aisimulate.spica.sample import unroll_sample
 from aisimulate.spica.screen.branch_screen import BranchScreen
 from aisimulate.spica.screen.columns import EstimateColumns, doubt_texts, join_estimates
 from aisimulate.spica.screen.goals import VALUES, no_screen_reason, objective_columns
+from aisimulate.spica.screen.requests import SCREEN_ROWS
 from aisimulate.spica.screen.whole_pool import PoolScreen, screen_branch
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def screen_config(config: SmartSearchConfig, *, top: int, on_block: OnBlock | No
         raise UnsupportedError(f"no estimate: {reason}")
     sku = plan.config.search_space.hardware_sku
     versions = {name: resolve_backend_version(sku, name) for name in plan.backends}
-    screen = BranchScreen(plan.config, versions)
+    screen = BranchScreen(plan.config, versions, plan.model_context_tokens)
     pools = [screen_branch(plan.config, branch, screen, on_block) for branch in plan.branches]
     return _Ranking(plan, versions, pools).answer(top, [*plan.notes, *notes])
 
@@ -106,6 +107,10 @@ def _static_part(config: SmartSearchConfig) -> tuple[SmartSearchConfig, list[str
         space = space.model_copy(update={"planner_scaling_policy": static})
     if set(space.router_mode) != {"round_robin"}:
         notes.append("router_mode: every router is estimated as round_robin")
+    if config.workload.is_trace_based:
+        notes.append(
+            f"workload.trace_path: of a longer trace, the first {SCREEN_ROWS:,} requests are estimated"
+        )
     return config.model_copy(update={"search_space": space}), notes
 
 

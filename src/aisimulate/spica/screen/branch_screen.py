@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.spica.parallel_enum import ROLES, role_pools
 from aisimulate.spica.screen.closed_loop import ClosedLoop, screen_aggregated, screen_disaggregated
 from aisimulate.spica.screen.columns import unknown
 from aisimulate.spica.screen.engines import ScreenEngines
-from aisimulate.spica.screen.goals import objective_columns
+from aisimulate.spica.screen.goals import is_open, objective_columns
+from aisimulate.spica.screen.open_loop import OpenLoop
+from aisimulate.spica.screen.requests import requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,11 +31,29 @@ if TYPE_CHECKING:
 
 
 class BranchScreen:
-    """Estimates candidates of a search that `no_screen_reason` finds none against."""
+    """Estimates candidates of a search that `no_screen_reason` finds none against.
 
-    def __init__(self, config: SmartSearchConfig, backend_versions: Mapping[str, str]) -> None:
+    `context_tokens` is the longest sequence that the model takes. Raises UnsupportedError when the requests
+    of an open loop depend on each other.
+    """
+
+    def __init__(
+        self,
+        config: SmartSearchConfig,
+        backend_versions: Mapping[str, str],
+        context_tokens: int | None = None,
+    ) -> None:
         self._config = config
         self._engines = ScreenEngines(config, backend_versions)
+        self._open = self._open_loop(context_tokens) if is_open(config.workload) else None
+
+    def _open_loop(self, context_tokens: int | None) -> OpenLoop:
+        requests, space = requests_of(self._config.workload, context_tokens), self._config.search_space
+        if requests is None:
+            raise UnsupportedError("requests that wait for the answers to others cannot be screened")
+        roles = ("agg", "prefill", "decode")
+        caching = {role: getattr(space, f"{role}_enable_prefix_caching") for role in roles}
+        return OpenLoop(requests, self._config.goal.sla, self._engines.book, caching=caching)
 
     def objectives(self, points: Sequence[Point]) -> list[list[float] | None]:
         """Estimate what a sampler is told: the signed score, or the raw values of a front, in order.
@@ -54,24 +75,37 @@ class BranchScreen:
         return self.estimate_columns(list(pools.values()), concurrency)
 
     def estimate_columns(self, pools: Sequence[PoolColumns], concurrency: Floats) -> EstimateColumns:
-        """Estimate candidates given as one pool each, or as a prefill and a decode pool."""
+        """Estimate candidates given as one pool each, or as a prefill and a decode pool.
+
+        `concurrency` is of no account where requests arrive by themselves.
+        """
         workload = self._config.workload
-        assert workload.isl and workload.osl and workload.num_request_ratio
-        runs = concurrency >= 1
+        runs = (concurrency >= 1) | (self._open is not None)
         for pool in pools:
-            runs &= pool.kv_tokens >= workload.isl
+            runs &= pool.kv_tokens >= (workload.isl or 1)
         found = unknown(np.sum([pool.gpus for pool in pools], axis=0))
         rows = np.flatnonzero(runs)
         if not len(rows):
             return found
-        waves = max(1.0, workload.num_request_ratio)
-        load = ClosedLoop(workload.isl, workload.osl, concurrency[rows], waves)
-        taken, book = [pool.take(rows) for pool in pools], self._engines.book
-        if len(taken) == 1:
-            found.put(rows, screen_aggregated(taken[0], load, book))
-        else:
-            found.put(rows, screen_disaggregated(taken[0], taken[1], load, book))
+        found.put(rows, self._known([pool.take(rows) for pool in pools], concurrency[rows]))
         return found
+
+    def _known(self, pools: list[PoolColumns], concurrency: Floats) -> EstimateColumns:
+        """Estimate candidates that can run."""
+        if self._open is not None:
+            return self._open.disaggregated(*pools) if len(pools) > 1 else self._open.aggregated(*pools)
+        workload, book = self._config.workload, self._engines.book
+        assert workload.isl and workload.osl and workload.num_request_ratio
+        waves = max(1.0, workload.num_request_ratio)
+        load = ClosedLoop(workload.isl, workload.osl, concurrency, waves)
+        if len(pools) == 1:
+            return screen_aggregated(pools[0], load, book)
+        return screen_disaggregated(pools[0], pools[1], load, book)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests arrive by themselves."""
+        return self._open is not None
 
     @property
     def engines(self) -> ScreenEngines:
@@ -83,14 +117,17 @@ class BranchScreen:
         workload = self._config.workload
         if workload.concurrency is not None:
             return np.full(len(selections), float(workload.concurrency))
+        if workload.kv_load_ratio is None:
+            return np.zeros(len(selections))
         held = self.capacity(last)
         ratios = np.array([selection["kv_load_ratio"] for selection in selections])
         return np.where(held < 1, 0.0, np.maximum(1.0, np.floor(ratios * held)))
 
     def capacity(self, last: PoolColumns) -> NDArray[np.int64]:
-        """Count the requests of mean length that fit the cache of the last role."""
+        """Count the requests of mean length that fit the cache of the last role; 0 where lengths differ."""
         workload = self._config.workload
-        assert workload.isl and workload.osl
+        if workload.isl is None or workload.osl is None:
+            return np.zeros_like(last.kv_tokens)
         return last.kv_tokens * last.total_ranks // (workload.isl + workload.osl // 2)
 
 

@@ -24,6 +24,7 @@ class Doubt(IntFlag):
     LONG_PROMPTS = 4
     PREFILL_LIMIT = 8
     OVERLOAD = 16
+    RANKS_IN_STEP = 32
 
 
 DOUBT_TEXTS = {
@@ -32,6 +33,7 @@ DOUBT_TEXTS = {
     Doubt.LONG_PROMPTS: "prompts longer than a pass",
     Doubt.PREFILL_LIMIT: "prefill near its limit",
     Doubt.OVERLOAD: "more traffic than it can serve",
+    Doubt.RANKS_IN_STEP: "ranks that run in step",
 }
 
 
@@ -86,6 +88,10 @@ class EstimateColumns:
         """Return some of the rows, in that order."""
         return EstimateColumns(*(getattr(self, name)[rows] for name in self.__slots__))
 
+    def as_rows(self) -> list[tuple[float, ...]]:
+        """Return one tuple per row, for `estimates_of`."""
+        return list(zip(*(getattr(self, name).tolist() for name in self.__slots__), strict=True))
+
     def put(self, rows: Ints, others: EstimateColumns) -> None:
         """Replace some of the rows."""
         for name in self.__slots__:
@@ -104,6 +110,12 @@ def unknown(gpus: Ints) -> EstimateColumns:
         doubts=np.zeros(count, dtype=np.int64),
         goodput_tok_s=np.full(count, np.nan),
     )
+
+
+def estimates_of(rows: list[tuple[float, ...]]) -> EstimateColumns:
+    """Make columns of rows."""
+    output, user, ttft, e2e, gpus, doubts, goodput = np.array(rows, dtype=np.float64).reshape(-1, 7).T
+    return EstimateColumns(output, user, ttft, e2e, gpus.astype(np.int64), doubts.astype(np.int64), goodput)
 
 
 def join_estimates(parts: list[EstimateColumns]) -> EstimateColumns:

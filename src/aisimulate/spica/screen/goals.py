@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from aisimulate.spica.config import SmartSearchConfig
+    from aisimulate.spica.config import SmartSearchConfig, Workload
     from aisimulate.spica.screen.columns import EstimateColumns
 
     Floats = NDArray[np.float64]
@@ -24,6 +24,8 @@ VALUES: dict[OptimizationTarget, Callable[[EstimateColumns], Floats]] = {
     OptimizationTarget.THROUGHPUT_PER_GPU: lambda estimate: estimate.output_tok_s / estimate.gpus,
     OptimizationTarget.THROUGHPUT_PER_USER: lambda estimate: estimate.tok_s_user,
     OptimizationTarget.E2E_LATENCY: lambda estimate: estimate.e2e_ms,
+    OptimizationTarget.GOODPUT: lambda estimate: estimate.goodput_tok_s,
+    OptimizationTarget.GOODPUT_PER_GPU: lambda estimate: estimate.goodput_tok_s / estimate.gpus,
 }
 
 
@@ -43,14 +45,23 @@ def no_screen_reason(config: SmartSearchConfig) -> str | None:
 
 def _traffic_reason(config: SmartSearchConfig) -> str | None:
     workload = config.workload
-    unknown = [target.value for target in config.goal.targets if target not in VALUES]
-    if workload.is_trace_based or workload.request_rate is not None:
-        return "only traffic with a fixed number of requests in flight can be screened"
-    if unknown:
-        return f"{' and '.join(unknown)} cannot be screened"
     if workload.turns_per_session > 1 or workload.shared_prefix_ratio > 0:
         return "sessions and shared prefixes cannot be screened"
+    if is_open(workload):
+        return None
+    if workload.is_trace_based:
+        return "traces with a cap on requests in flight cannot be screened"
+    unknown = [target.value for target in config.goal.targets if target.needs_sla]
+    if unknown:
+        return f"{' and '.join(unknown)} of a fixed number of requests in flight cannot be screened"
     return None
+
+
+def is_open(workload: Workload) -> bool:
+    """Whether requests arrive by themselves."""
+    if workload.is_trace_based:
+        return workload.replay_concurrency is None
+    return workload.request_rate is not None
 
 
 def _engine_reason(config: SmartSearchConfig) -> str | None:

@@ -52,6 +52,15 @@ class StepBook:
         self._engines.append(engine)
         return len(self._engines) - 1
 
+    @property
+    def size(self) -> int:
+        """The number of engines."""
+        return len(self._engines)
+
+    def engine(self, number: int) -> StepTimes:
+        """Return an engine by its number."""
+        return self._engines[number]
+
     def decode_ms(self, engines: Ints, batches: Ints, context_tokens: int) -> Floats:
         """Time one token each for whole batches at one mean context."""
         table = self._decodes.get(context_tokens)

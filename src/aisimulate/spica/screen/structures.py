@@ -29,7 +29,9 @@ class Structures:
     `copies` says how many of them it is.
     """
 
-    def __init__(self, branch: BranchSpace) -> None:
+    def __init__(self, branch: BranchSpace, *, split: bool = True) -> None:
+        """`split`: whether the load is split evenly among copies, so that copies are worth telling."""
+        self._split = split
         self._space = FiniteSpace(branch)
         self._fixed = self._fixed_positions()
         self.units: list[tuple[Mapping[str, Any], ParallelConfig]] = []
@@ -56,7 +58,7 @@ class Structures:
         numbers: dict[tuple[str, ParallelConfig, int], int] = {}
         settings = self._space.digits[0]
         for placement, (backend, config) in enumerate(self._space.placements):
-            copies, unit_config = _unit_of(config)
+            copies, unit_config = _unit_of(config) if self._split else (1, config)
             for setting, knobs in enumerate(settings):
                 key = backend, unit_config, setting
                 unit = numbers.setdefault(key, len(numbers))

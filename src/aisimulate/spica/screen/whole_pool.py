@@ -10,6 +10,7 @@ import numpy as np
 from aisimulate.spica.parallel_enum import ROLES
 from aisimulate.spica.screen.branch_screen import BranchScreen, role_points
 from aisimulate.spica.screen.columns import EstimateColumns, PoolColumns, join_estimates
+from aisimulate.spica.screen.goals import is_open
 from aisimulate.spica.screen.structures import Structures
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     OnBlock = Callable[[int, int], None]
 
 _LOADS = 60  # per structure where the load is a range, half of them evenly apart, half by factors
-_BLOCK = 1 << 16
+_BLOCK, _OPEN_BLOCK = 1 << 16, 1 << 13  # rows at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def screen_branch(
     config: SmartSearchConfig, branch: BranchSpace, screen: BranchScreen, on_block: OnBlock | None = None
 ) -> PoolScreen:
     """Estimate every structure of a branch at every load."""
-    structures = Structures(branch)
+    structures = Structures(branch, split=not is_open(config.workload))
     roles, units = ROLES[branch.deployment_mode], structures.units
     pools = [screen.engines.columns(role, role_points(role, units)) for role in roles]
     rows = _rows(config, branch, structures, screen.capacity(pools[-1]))
@@ -80,6 +81,8 @@ def _rows(config: SmartSearchConfig, branch: BranchSpace, structures: Structures
         return _rows_of_range(structures, [_load_range(*bounds, held) for held in capacity.tolist()])
     if config.workload.concurrency is not None:
         asked = np.full(len(structures.owners), float(config.workload.concurrency))
+    elif config.workload.kv_load_ratio is None:
+        asked = np.zeros(len(structures.owners))
     else:
         asked = _fixed_ratio(structures, capacity[structures.owners] * structures.copies)
     keys = np.column_stack([structures.owners, asked / structures.copies])
@@ -125,10 +128,11 @@ def _in_blocks(
     screen: BranchScreen, pools: list[PoolColumns], rows: Rows, on_block: OnBlock | None
 ) -> EstimateColumns:
     parts, total = [], len(rows.units)
-    for start in range(0, total, _BLOCK):
-        units = rows.units[start : start + _BLOCK]
+    block = _OPEN_BLOCK if screen.is_open else _BLOCK
+    for start in range(0, total, block):
+        units = rows.units[start : start + block]
         taken = [pool.take(units) for pool in pools]
-        parts.append(screen.estimate_columns(taken, rows.loads[start : start + _BLOCK]))
+        parts.append(screen.estimate_columns(taken, rows.loads[start : start + block]))
         if on_block is not None:
-            on_block(min(start + _BLOCK, total), total)
+            on_block(min(start + block, total), total)
     return join_estimates(parts)
