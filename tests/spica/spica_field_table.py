@@ -28,6 +28,7 @@ from spica_walk import (
     SCREENED,
     SEEDED,
     SESSIONS,
+    SETTLING,
     SHARED,
     SHARED_DISK,
     SWEEP,
@@ -338,6 +339,7 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Acts(POOL, {"sweep.sampler": "random", "sweep.random_seed": 3}),
     ),
     "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
+    "early_stop": (Acts(SETTLING, {"sweep.early_stop": "off"}, ("statuses",)),),
 }
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),

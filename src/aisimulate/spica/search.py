@@ -12,6 +12,7 @@ from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
+from aisimulate.spica.finalists import replay_finalists, reported
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
 from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
@@ -138,7 +139,7 @@ def _search(
     except SamplerContractError as error:
         error.candidates = _merge(plan.config, state.candidates)
         raise
-    result.candidates = _merge(plan.config, state.candidates)
+    result.candidates = _merge(plan.config, reported(state.candidates, interrupted=result.interrupted))
     if ledger is not None:
         ledger.describe(status="interrupted" if result.interrupted else "done")
     coverage = _coverage(result)
@@ -182,6 +183,7 @@ def _context(
         load_predictor=predictor,
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
+        trace_sessions=plan.trace_sessions,
     )
 
 
@@ -217,6 +219,7 @@ def _search_branches(
             search.run(on_round)
             for note in getattr(sampler, "notes", list)():
                 observer.note(f"smart-sweep {branch.deployment_mode}: {note}")
+        replay_finalists(plan.config, state, pool, observer)
 
 
 def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) -> BranchScreen | None:
