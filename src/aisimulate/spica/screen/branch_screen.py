@@ -123,6 +123,12 @@ class BranchScreen:
         ratios = np.array([selection["kv_load_ratio"] for selection in selections])
         return np.where(held < 1, 0.0, np.maximum(1.0, np.floor(ratios * held)))
 
+    def capacity_of(self, selection: Mapping[str, Any], config: ParallelConfig) -> int:
+        """Count the requests of mean length that one candidate holds."""
+        last = list(role_pools(config))[-1]
+        columns = self._engines.columns(last, role_points(last, [(selection, config)]))
+        return int(self.capacity(columns)[0])
+
     def capacity(self, last: PoolColumns) -> NDArray[np.int64]:
         """Count the requests of mean length that fit the cache of the last role; 0 where lengths differ."""
         workload = self._config.workload
