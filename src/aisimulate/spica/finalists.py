@@ -40,7 +40,7 @@ def replay_finalists(
     )
 
 
-def reported(candidates: Sequence[Candidate], *, interrupted: bool) -> list[Candidate]:
-    """Leave out those that were replayed in part, unless an interrupted search has no others."""
+def reported(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out those that were replayed in part, unless a search that ended early has no others."""
     full = [candidate for candidate in candidates if not was_short(candidate)]
-    return list(candidates) if interrupted and not full else full
+    return full or list(candidates)

@@ -139,7 +139,7 @@ def _search(
     except SamplerContractError as error:
         error.candidates = _merge(plan.config, state.candidates)
         raise
-    result.candidates = _merge(plan.config, reported(state.candidates, interrupted=result.interrupted))
+    result.candidates = _merge(plan.config, reported(state.candidates))
     if ledger is not None:
         ledger.describe(status="interrupted" if result.interrupted else "done")
     coverage = _coverage(result)
