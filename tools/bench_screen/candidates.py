@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,11 +91,12 @@ def measured(asked: Problem, each: int, seed: int) -> list[Measured]:
     return found
 
 
-def replayed(asked: Problem, point: Suggestion) -> Measured | None:
-    """Replay one candidate; None when it cannot run."""
+def replayed(asked: Problem, point: Suggestion, *, short: bool = False) -> Measured | None:
+    """Replay one candidate, in part if that is enough; None when it cannot run."""
     prepared = prepare(point, asked.context)
     if not isinstance(prepared, Prepared):
         return None
+    prepared = replace(prepared, short=short)
     started_s = time.process_time()
     candidate = measure(prepared, asked.context).candidate
     used_s = time.process_time() - started_s

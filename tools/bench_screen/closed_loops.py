@@ -136,9 +136,9 @@ def _front_lines(asked: Problem, pools: Sequence[PoolScreen], seed: int) -> Iter
     screened = np.maximum(np.nan_to_num(np.concatenate(parts)), 1e-12)
     rows = spread_over_front(screened, 48)
     first = _values(_replay_rows(asked, pools, rows))
-    others = [row for row in spread_over_front(screened, 200) if row not in set(rows)]
+    others = [row for row in spread_over_front(screened, 144) if row not in set(rows)]
     near = _band(screened, 0.02)
-    others += np.random.default_rng(seed).choice(near, min(48, len(near)), replace=False).tolist()
+    others += np.random.default_rng(seed).choice(near, min(24, len(near)), replace=False).tolist()
     known = np.concatenate([first, _values(_replay_rows(asked, pools, others))])
     share = hypervolume(first) / hypervolume(known)
     yield Line(
@@ -158,7 +158,7 @@ def _band(screened: Floats, slack: float) -> NDArray[np.intp]:
 
 
 def _replay_rows(asked: Problem, pools: Sequence[PoolScreen], rows: Sequence[int]) -> list[Measured]:
-    """Replay rows of all branches, as the smallest deployment that they stand for."""
+    """Replay rows of all branches until they settle, as the smallest deployment that they stand for."""
     starts = np.cumsum([0, *(len(pool.rows.units) for pool in pools)])
     found: list[Measured] = []
     for row in rows:
@@ -169,7 +169,7 @@ def _replay_rows(asked: Problem, pools: Sequence[PoolScreen], rows: Sequence[int
         selection, config = pool.structures.point(number)
         in_flight = pool.rows.loads[place] * pool.structures.copies[number]
         ratio = _ratio(asked, selection, config, float(in_flight))
-        done = replayed(asked, Suggestion(selection | {"kv_load_ratio": ratio}, config))
+        done = replayed(asked, Suggestion(selection | {"kv_load_ratio": ratio}, config), short=True)
         found += [] if done is None else [done]
     return found
 

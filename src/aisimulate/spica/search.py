@@ -232,7 +232,7 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
         module = importlib.import_module("aisimulate.spica.screen.branch_screen")
         try:
             screen: BranchScreen = module.BranchScreen(
-                config, context.backend_versions, plan.model_context_tokens
+                config, context.backend_versions, plan.model_context_tokens, plan.branches
             )
             return screen
         except UnsupportedError as error:
