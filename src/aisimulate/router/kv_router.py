@@ -251,7 +251,7 @@ class KvRouter:
         ]
 
     def _candidates(self, sequence: Sequence) -> list[int]:
-        authored = sequence.turn.dp_rank
+        authored = sequence.origin.dp_rank
         if authored is None:
             return self._active
         return [target for target in self._active if self._places[target][1] == authored]

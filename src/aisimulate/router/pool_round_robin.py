@@ -23,7 +23,7 @@ class PoolRoundRobin:
 
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
-        authored = sequence.turn.dp_rank
+        authored = sequence.origin.dp_rank
         places = self._workers if authored is not None else self._workers * self._dp_size
         index = self._next % places
         self._next = index + 1
