@@ -46,6 +46,7 @@ PARTS = (
     Part("sglang-mtp", 500, limit_s=1.0),
     Part("vllm-dp", 500, "disaggregated", limit_s=1.0),
     Part("vllm-mtp", 500, "disaggregated", limit_s=1.0),
+    Part("vllm-mtp-dp", 300, "disaggregated", limit_s=1.0),
     Part("trtllm-mtp", 500, "disaggregated"),
     Part("sglang-mtp", 500, "disaggregated", limit_s=1.0),
 )
