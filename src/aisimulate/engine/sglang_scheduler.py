@@ -258,6 +258,9 @@ class SglangScheduler(PricedRun):
                 return False
             if opening > pool.free + pool.inactive:
                 self.lagging = True  # it has to wait
+                # What is reserved is estimated anew, from those that decode: nobody.
+                self.ratio.restart(0.0)
+                self.ratio.advance(not self.retracted)
                 return False
         pool.take(opening)
         self._opening = opening
