@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.sequence import Sequence
-    from aisimulate.replay.scaled_placement import HitRates
+    from aisimulate.replay.observe.arrivals import HitRates
     from aisimulate.replay.scaled_pool import ScaledPool
     from aisimulate.replay.scaling import ScalingPolicy, Snapshot
     from aisimulate.replay.worker_pool import LifecycleLog

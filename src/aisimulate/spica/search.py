@@ -6,7 +6,6 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aisimulate.core.errors import InputError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
@@ -17,7 +16,6 @@ from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState
 from aisimulate.spica.observer import Observer, SilentObserver
 from aisimulate.spica.plan import SearchPlan, plan_search
-from aisimulate.spica.planner import enables_scaling
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.recorded_pool import RecordedPool
 from aisimulate.spica.run_facts import begin_run, recorder
@@ -121,8 +119,6 @@ def _search(
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
         observer.note(note)
-    if check:
-        _require_watchable(plan)
     context = _context(plan, evaluator, observer, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
     state = SearchState(progress, ledger, outcomes=result.outcomes)
@@ -144,16 +140,6 @@ def _search(
         summary_lines(progress, result.candidates, coverage=coverage, interrupted=result.interrupted)
     )
     return result
-
-
-def _require_watchable(plan: SearchPlan) -> None:
-    """Refuse to check what cannot be watched: all such candidates would fail."""
-    scaling = [p for p in plan.config.search_space.planner_scaling_policy if enables_scaling(p)]
-    if scaling:
-        raise InputError(
-            "--check: pools that scale cannot be watched yet; set search_space.planner_scaling_policy to "
-            "[disabled], or search without --check"
-        )
 
 
 def _coverage(result: SearchResult) -> list[Coverage]:
