@@ -134,6 +134,25 @@ class SessionDriver:
             self._starters.append(self._waiting)
             self._waiting += 1
 
+    @property
+    def extremes(self) -> tuple[int, int] | None:
+        """The longest prompt and the least output of all requests, if that is easily told."""
+        plain = self._plain
+        return None if plain is None or not plain else (max(plain.inputs), min(plain.outputs))
+
+    def replace(self, now_ns: int) -> Sequence | None:
+        """Dispatch the request that takes the place of one that ended now, in place of `on_terminal`.
+
+        None if that is not all that follows, or nothing follows: then the end has to be told.
+        """
+        index, plain = self._waiting, self._plain
+        if plain is None or index >= self._session_count or self._cursor < len(self._starts_ns):
+            return None
+        self._waiting = index + 1
+        sequence = plain.request(index, next(self._ordinals), now_ns, now_ns / NS_PER_MS, self._stride)
+        self.sequences.append(sequence)
+        return sequence
+
     def _prepare_content(self, workload: Workload, block_tokens: int) -> None:
         self._stride = 1
         self._speller: PromptSpeller | None = None
