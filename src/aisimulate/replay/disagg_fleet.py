@@ -45,6 +45,7 @@ class Destination(Protocol):
     def accept(self, handoff: Handoff) -> bool: ...  # noqa: D102
     def attempt(self) -> Handoff | None: ...  # noqa: D102
     def activate(self, handoff: Handoff) -> None: ...  # noqa: D102
+    def receive(self) -> Handoff | None: ...  # noqa: D102
     def unblock(self) -> bool: ...  # noqa: D102
 
 
@@ -153,23 +154,37 @@ class DisaggFleet(Fleet):
     def _go_between(self, index: int, laggard: DecodeWorker | None) -> None:
         """Let a worker be between passes, when nothing else happens at this instant but what follows."""
         now_ns = self._now_ns
-        idle = self._idle = [index]
+        idle = self._idle = []
         if laggard is not None and laggard.is_over and self._delay_ns == 0 and index not in self._deferred:
             laggard.finish()
-            self._hand_over(index)
+            self._hand_over(index, laggard)
         else:
+            idle.append(index)
             self._finish(index, now_ns)
             self._act()
-        self._settle_rounds(now_ns, now_ns, idle)
+        if idle:
+            self._settle_rounds(now_ns, now_ns, idle)
 
-    def _hand_over(self, index: int) -> None:
+    def _hand_over(self, index: int, laggard: DecodeWorker) -> None:
         """Reserve and activate what waits on a decode worker, one after the other: transfers take no time."""
-        now_ns, worker = self._now_ns, index - self._first_decode
-        (rank,) = self._destinations[worker]
-        while (handoff := rank.attempt()) is not None:
+        now_ns, workers, ends = self._now_ns, self._workers, self._ends
+        (rank,) = self._destinations[index - self._first_decode]
+        ends[index] = NEVER
+        while (handoff := rank.receive()) is not None:
             handoff.reserved_ns = handoff.activated_ns = now_ns
-            rank.activate(handoff)
+            source = handoff.source
+            worker = workers[source.worker]
+            if worker.busy:
+                worker.cut(now_ns)
+                end_ns = ends[source.worker] = worker.end_ns
+                if end_ns > now_ns:
+                    self._defer(source.worker, source.rank, self._release, handoff)
+                    continue
             self._release(handoff)
+        if laggard.is_alone:
+            self._since[index] = now_ns
+        else:
+            self._idle.append(index)
 
     def _act(self) -> None:
         """Carry out the actions that have come up, in order."""
