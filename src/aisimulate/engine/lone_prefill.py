@@ -22,9 +22,8 @@ def prefill_alone(
     """Run the passes from `now_ns` on that start before `until_ns` and are of this kind; return their end.
 
     They end with the prompt of the unfinished prefill or, if there is none, of the head of the queue. Nothing
-    arrives before `until_ns`. If all that arrives later has to wait for the last chunk (`rank.all_wait`), all
-    chunks before it are run too, up to a pass in which a decoder ends. The gaps of the decoders go to `log`,
-    those who end to `terminal`.
+    arrives before `until_ns`. If all that comes later waits for the last chunk (`rank.all_wait`), all before
+    it are run too, up to a pass in which somebody ends. Gaps go to `log`, those who end to `terminal`.
     """
     decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
     size, residues, fused = rank.block_size, decoders.residues, rank.fused

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from aisimulate.core.units import NS_PER_MS
 from aisimulate.engine.sequence import COMPLETED
-from aisimulate.replay.records import reused_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Admissions: TypeAlias = tuple[tuple[int, int], ...]  # (instant, reused tokens)
 
 
 @dataclass(slots=True, frozen=True)
@@ -43,18 +43,21 @@ class Columns:
     def of(cls, sequences: Iterable[Sequence], *, disaggregated: bool = False) -> Columns:
         """Collect the counted ones among `sequences`; admissions of a handoff are those of both workers."""
         if disaggregated:
-            return cls._of_rows([_handoff_row(s) for s in sequences if s.status == COMPLETED])
+            handed = [s for s in sequences if s.status == COMPLETED]
+            return cls.of_counted(handed, [_reusing_admissions(s) for s in handed])
         return cls.of_counted([s for s in sequences if s.status == COMPLETED and s.admissions])
 
     @classmethod
-    def of_counted(cls, sequences: list[Sequence]) -> Columns:
-        """Collect the numbers of requests all of which count."""
+    def of_counted(cls, sequences: list[Sequence], admissions: list[Admissions] | None = None) -> Columns:
+        """Collect the numbers of requests all of which count; `admissions` unless they are their own."""
+        if admissions is None:
+            admissions = [s.admissions for s in sequences]
         inputs = _column([s.input_tokens for s in sequences])
-        first_reuse = _column([s.admissions[0][1] for s in sequences])
+        first_reuse = _column([admitted[0][1] for admitted in admissions])
         best_reuse = first_reuse.copy()
-        for index, count in enumerate([len(s.admissions) for s in sequences]):
-            if count > 1:
-                best_reuse[index] = reused_tokens(sequences[index])
+        for index, admitted in enumerate(admissions):
+            if len(admitted) > 1:
+                best_reuse[index] = max(reused for _, reused in admitted)
         return cls(
             inputs,
             _column([s.tokens for s in sequences]) - inputs,
@@ -66,11 +69,6 @@ class Columns:
             first_reuse,
             best_reuse,
         )
-
-    @classmethod
-    def _of_rows(cls, rows: list[tuple[int, ...]]) -> Columns:
-        columns = zip(*rows, strict=True) if rows else [()] * len(cls.__slots__)
-        return cls(*(np.array(column, dtype=np.int64) for column in columns))
 
     @classmethod
     def joined(cls, parts: list[Columns], order: Ints) -> Columns:
@@ -94,19 +92,12 @@ def _column(values: list[int] | list[int | None]) -> Ints:
         return np.array([value or 0 for value in values], np.int64)
 
 
-def _handoff_row(s: Sequence) -> tuple[int, ...]:
-    reuse = [reused for _, reused in s.handoff.admissions]
-    return (
-        s.input_tokens,
-        s.tokens - s.input_tokens,
-        s.arrival_ns,
-        s.first_token_ns or 0,
-        s.second_token_ns or 0,
-        s.last_token_ns or 0,
-        s.terminal_ns or 0,
-        reuse[0],
-        max(reuse),
-    )
+def _reusing_admissions(sequence: Sequence) -> Admissions:
+    """Those of both workers; most often the decode worker lets a request in once, and reuses nothing."""
+    admissions = sequence.admissions
+    if len(admissions) == 1 and not admissions[0][1]:
+        return sequence.handoff.source.admissions
+    return sequence.handoff.admissions
 
 
 @dataclass(slots=True, frozen=True)
