@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import InvariantError
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.engine.sequence import Sequence
+from aisimulate.engine.sequence import Origin, Sequence
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.checker import InvariantChecker
@@ -228,7 +228,7 @@ def test_a_request_on_a_worker_that_takes_none_is_named(event: str, state: str) 
     worker = StubWorker(6, [])
     checker = checker_at(7, worker)
     turn = Turn(8, 1)
-    request = Sequence(0, turn, Session("a", [turn], 0.0), 0, 0.0, 0, 8, 1, None)
+    request = Sequence(0, Origin(turn, Session("a", [turn], 0.0), 0, 0.0), 0, 8, 1, None)
     request.rank = 0
     checker.submitted(worker, request)
     getattr(checker, event)(worker, 7)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aisimulate.engine.sequence import Sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence as ListOf
 
 
 class Handoff:
@@ -54,6 +49,6 @@ class Handoff:
         self.attempted = -1
 
     @property
-    def admissions(self) -> ListOf[tuple[int, int]]:
+    def admissions(self) -> tuple[tuple[int, int], ...]:
         """Admissions of both workers, in order."""
         return (*self.source.admissions, *self.request.admissions)

@@ -52,6 +52,7 @@ class RankScheduler(PricedRun):
         "_opening",
         "_start_ns",
         "admit",
+        "all_wait",
         "block_size",
         "budget",
         "capacity_bound",
@@ -130,6 +131,7 @@ class RankScheduler(PricedRun):
         self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
         self.try_admit: Callable[[Any, Sequence, int], bool] = try_admit  # the rule for the head of the queue
         self.admit = admit_waiting
+        self.all_wait = False  # whether all that may still arrive waits once the token budget is gone
         self.held = 0  # prompts that have blocks but do not run: handed over, or to come
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
@@ -179,6 +181,11 @@ class RankScheduler(PricedRun):
         One that has a token to sample has one to compute: not even a full hit lets it in.
         """
         return sequence.end_tokens > sequence.tokens
+
+    def expect(self, longest_prompt: int, least_output: int) -> None:
+        """Be told what the requests to come are like at most, and at least."""
+        is_plain = type(self).needs_budget is RankScheduler.needs_budget
+        self.all_wait = is_plain and longest_prompt <= self._longest_prompt and least_output > 0
 
     @property
     def has_work(self) -> bool:
@@ -313,6 +320,14 @@ class RankScheduler(PricedRun):
             self.budget -= tokens
             self._chunk_count += len(admitted)
             self._chunk_ends += tokens
+
+    def note_chunks(self, chunks: int, starts: int, ends: int, budget: int) -> None:
+        """Book chunks of prompts of new sequences that were let in; `budget` is what they left of it."""
+        self.eventful = True
+        self.budget = budget
+        self._chunk_count += chunks
+        self._chunk_starts += starts
+        self._chunk_ends += ends
 
     def cache_computed(self, sequence: Sequence) -> None:
         """Let lookups see the full blocks that a sequence has computed.

@@ -23,12 +23,16 @@ _FEW_PASSES = 16
 class RankWorker(RunWorker[RankScheduler]):
     """A worker of one rank."""
 
-    __slots__ = ("_chunks", "plans_chunks")
+    __slots__ = ("_chunks", "_ended", "ends_early", "plans_chunks")
 
     def __init__(self, rank: RankScheduler) -> None:
         super().__init__(rank)
         self._chunks: list[int] = []  # durations of the passes in flight if these are middle chunks
         self.plans_chunks = True  # as one row of passes
+        # Whether passes that compute one prompt may be ended when they begin, as nobody looks before their
+        # end; and who became terminal in those in flight, None when there are none.
+        self.ends_early = False
+        self._ended: list[Sequence] | None = None
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first of them at `now_ns`; return when they end.
@@ -43,7 +47,7 @@ class RankWorker(RunWorker[RankScheduler]):
                 if not rank.has_work:
                     break
             elif waiting or rank.partial is not None:
-                now_ns = prefill_alone(rank, log, now_ns, until_ns)
+                now_ns = prefill_alone(rank, log, now_ns, until_ns, [])
                 self.plans += decoders.passes - passes
             elif decoders.count:
                 now_ns = self._decode_on(now_ns, until_ns)
@@ -131,9 +135,28 @@ class RankWorker(RunWorker[RankScheduler]):
                 rank._opening = 0
                 self._price(batch, context, passes)
                 return True
-        if self.plans_chunks and (partial := rank.partial) is not None and self._start_chunks(partial):
+        partial = rank.partial
+        if self.ends_early:
+            if (partial is not None or len(rank.waiting) == 1) and self._prefill(now_ns):
+                return True
+        elif partial is not None and self.plans_chunks and self._start_chunks(partial):
             return True
         return self._start_planned(rank.plan(now_ns))
+
+    def _prefill(self, now_ns: int) -> bool:
+        """Begin and end passes that compute one prompt, if that is what comes next."""
+        rank = self._rank
+        if rank.unusual or rank.overtaken:
+            return False
+        passes = rank.decoders.passes
+        ended: list[Sequence] = []
+        self.end_ns = prefill_alone(rank, self.gap_log, now_ns, now_ns + 1, ended)
+        if rank.decoders.passes == passes:
+            return False
+        rank.run_batch = 0
+        self._ended = ended
+        self.exact = True
+        return True
 
     def _start_chunks(self, partial: Sequence) -> bool:
         """Begin a row of middle chunks, if at least one is next."""
@@ -176,6 +199,9 @@ class RankWorker(RunWorker[RankScheduler]):
         rank = self._rank
         batch = rank.run_batch
         if not batch or rank.unusual:
+            if (ended := self._ended) is not None:
+                self.busy, self._ended = False, None
+                return ended
             return self._end_chunks() if self._chunks else self._end_planned()
         # `RankScheduler.commit` of a run, without its questions.
         self.busy = False

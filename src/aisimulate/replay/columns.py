@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Admissions: TypeAlias = tuple[tuple[int, int], ...]  # (instant, reused tokens)
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,7 +68,7 @@ def _numbers(sequences: Iterable[Sequence], disaggregated: bool) -> Iterator[int
     """
     for s in sequences:
         if s.status != COMPLETED or not (
-            admissions := s.handoff.admissions if disaggregated else s.admissions
+            admissions := _reusing_admissions(s) if disaggregated else s.admissions
         ):
             continue
         yield s.input_tokens
@@ -80,6 +81,14 @@ def _numbers(sequences: Iterable[Sequence], disaggregated: bool) -> Iterator[int
         first_reuse = admissions[0][1]
         yield first_reuse
         yield first_reuse if len(admissions) == 1 else max(reused for _, reused in admissions)
+
+
+def _reusing_admissions(sequence: Sequence) -> Admissions:
+    """Those of both workers; most often the decode worker lets a request in once, and reuses nothing."""
+    admissions = sequence.admissions
+    if len(admissions) == 1 and not admissions[0][1]:
+        return sequence.handoff.source.admissions
+    return sequence.handoff.admissions
 
 
 @dataclass(slots=True, frozen=True)

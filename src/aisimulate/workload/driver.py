@@ -131,6 +131,27 @@ class SessionDriver:
             self._starters.append(self._waiting)
             self._waiting += 1
 
+    @property
+    def extremes(self) -> tuple[int, int] | None:
+        """The longest prompt and the least output of all requests, if that is easily told."""
+        return None if self._plain is None else self._plain.extremes
+
+    def replace(self, now_ns: int) -> Sequence | None:
+        """Dispatch the request that takes the place of one that ended now, in place of `on_terminal`.
+
+        None if that is not all that follows, or nothing follows: then the end has to be told.
+        """
+        index, number, plain = self._waiting, self._cursor, self._plain
+        if plain is None or index >= self._session_count or number < len(self._starts_ns):
+            return None
+        self._starts_ns.append(now_ns)
+        self._starters.append(index)
+        self._waiting = index + 1
+        self._cursor = number + 1
+        sequence = plain.start_one(number, now_ns)
+        self.sequences.append(sequence)
+        return sequence
+
     def _prepare_content(self, workload: Workload, block_tokens: int) -> None:
         self._stride = 1
         self._speller: PromptSpeller | None = None

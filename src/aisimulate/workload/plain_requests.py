@@ -32,6 +32,12 @@ class PlainRequests:
         self._stride = stride
         self._as_authored = as_authored
 
+    @property
+    def extremes(self) -> tuple[int, int] | None:
+        """The longest prompt and the least output of all sessions; None if there are none."""
+        sessions = self._sessions
+        return (max(sessions.inputs), min(sessions.outputs)) if len(sessions) else None
+
     def of(self, sequence: Sequence) -> Origin:
         """Give the origin of one of the requests, which is seldom asked for."""
         sessions, index = self._sessions, self._starters[sequence.ordinal]
