@@ -42,7 +42,9 @@ def scaling_notes(config: PlannerConfig | ScriptConfig | None) -> list[str]:
     who = f"optimization_target {config.optimization_target!r}"
     if config.planner_mode == "direct":
         who += " in planner_mode 'direct'"
-    return [f"{PATH}.{name}: no effect on {who}" for name in config.inert]
+    notes = [f"{PATH}.{name}: no effect on {who}" for name in config.inert]
+    idle = (name for name in config.idle_options if name not in config.inert)
+    return notes + [f"{PATH}.{name}: no effect on load_predictor {config.family!r}" for name in idle]
 
 
 def _settings(config: object) -> object:

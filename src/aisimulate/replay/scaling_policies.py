@@ -9,7 +9,7 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.planner import PlannerConfig, ScriptConfig
 from aisimulate.config.scaling import PATH, floor_of, scaling_config
 from aisimulate.core.errors import InputError, UnsupportedError
-from aisimulate.forecast import DEFAULT_PRESET, make_forecaster
+from aisimulate.forecast import make_forecaster
 from aisimulate.planner.bootstrap import sample_passes
 from aisimulate.planner.direct import DirectPlanner
 from aisimulate.planner.exact import ExactEngine
@@ -136,9 +136,8 @@ def _model(
 
 
 def _forecaster(config: PlannerConfig, interval_s: float) -> Callable[[], Forecaster]:
-    """Make forecasters of windows of `interval_s`; the direct mode has a default of its own."""
-    is_given = config.planner_mode == "reference" or "load_predictor" in config.model_fields_set
-    make = partial(make_forecaster, config.predictor() if is_given else DEFAULT_PRESET, interval_s=interval_s)
+    """Make forecasters of windows of `interval_s`."""
+    make = partial(make_forecaster, config.predictor(), interval_s=interval_s)
     try:
         make()
     except ValueError as error:
