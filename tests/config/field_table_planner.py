@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, ScriptStep
@@ -23,6 +24,7 @@ from .field_payloads import (
 from .field_walk import Acts, FieldTable, Inert, Payload, Refused, Why
 
 TABLE = FieldTable()
+_PAST = str(Path(__file__).parents[2] / "examples/aisimulate/spica/traces/mooncake_conversation_1000.jsonl")
 _PATH = "spec.adapters.scaling.config"
 
 
@@ -90,6 +92,13 @@ TABLE.add(
     kalman_q_trend=(acts(FORECAST, kalman_q_trend=20.0), unread(kalman_q_trend=2.0)),
     kalman_r=(acts(FORECAST, kalman_r=0.1), unread(kalman_r=2.0)),
     kalman_min_points=(acts(FORECAST, kalman_min_points=30), unread(kalman_min_points=2)),
+    load_predictor_warmup_trace=(
+        acts(FORECAST, load_predictor_warmup_trace=_PAST),
+        unread(load_predictor_warmup_trace=_PAST),
+        refused(
+            FORECAST, "no/such/trace: no such file", Why.TIED, load_predictor_warmup_trace="no/such/trace"
+        ),
+    ),
     max_num_fpm_samples=(acts(LEARNED, max_num_fpm_samples=5), unread(max_num_fpm_samples=5)),
     fpm_sample_bucket_size=unread(fpm_sample_bucket_size=4),
     load_scaling_down_sensitivity=(

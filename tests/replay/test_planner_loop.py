@@ -245,6 +245,7 @@ def test_a_record_tells_what_was_seen_expected_and_done() -> None:
         ({"optimization_target": "load"}, "decode_scale_up_kv_rate: missing"),
         ({"decode_engine_num_gpu": 3}, "decode_engine_num_gpu: 3 contradicts the engine"),
         ({"min_endpoint": 9}, "max_gpu_budget: 8 is less than"),
+        ({"min_endpoint": 0, "max_gpu_budget": 0}, "max_gpu_budget: 0 serves nobody: one replica"),
         ({"enable_throughput_scaling": True}, "enable_throughput_scaling: true needs"),
         ({"report_interval_hours": 24.0}, "report_interval_hours"),
         ({"gpu_budget": 8}, "gpu_budget: unknown field"),

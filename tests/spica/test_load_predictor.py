@@ -22,7 +22,7 @@ from aisimulate.spica.load_predictor_sweep import (
     sweep_load_predictor,
     window_loss,
 )
-from aisimulate.spica.load_windows import carry_shapes, read_arrivals
+from aisimulate.workload.windows import aggregate, carry_shapes, detected_arrivals, read_arrivals
 
 GOODPUT = {"target": "goodput", "sla": TOKEN_SLA}
 
@@ -298,3 +298,29 @@ def test_the_trace_is_read_once(tmp_path, monkeypatch):
     )
     swept(path, ["constant_last"], ["throughput_180_5", "throughput_600_5"])
     assert reads == [(path, "mooncake")]
+
+
+def test_the_format_of_a_trace_of_the_past_is_told_by_its_rows(tmp_path):
+    ends = [{"request_received_ms": 1000 + 10_000 * n, "output_tokens": 4 + n} for n in range(2)]
+    rows = [
+        {
+            "schema": "dynamo.request.trace.v1",
+            "event_type": "request_end",
+            "event_time_unix_ms": end["request_received_ms"] + 10,
+            "request": {
+                "request_id": f"r{number}",
+                **end,
+                "replay": {
+                    "trace_block_size": 64,
+                    "input_length": 64 * (number + 1),
+                    "input_sequence_hashes": [7] * (number + 1),
+                },
+            },
+        }
+        for number, end in enumerate(ends)
+    ]
+    path = tmp_path / "past.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert aggregate(detected_arrivals(path), 10) == [Window(1, 64, 4), Window(1, 128, 5)]
+    path = write_trace(tmp_path / "mooncake.jsonl", [(0, 100, 10), (35000, 300, 30)])
+    assert aggregate(detected_arrivals(path), 10) == build_windows(path, 10)

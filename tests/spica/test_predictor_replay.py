@@ -53,9 +53,7 @@ def test_the_choice_is_kept_in_the_ledger(tmp_path: Path, monkeypatch: pytest.Mo
     with Ledger.create(tmp_path / "run.sqlite") as ledger:
         first = run_search(config, ledger=ledger)
     count = len(measured)
-    assert count == len(set(measured)), (
-        "no replay is done twice"
-    )
+    assert count == len(set(measured)), "no replay is done twice"
     with Ledger.open_ledger(tmp_path / "run.sqlite", writable=True) as ledger:
         again = run_search(config, ledger=ledger)
     assert len(measured) == count

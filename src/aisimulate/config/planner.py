@@ -41,6 +41,7 @@ SLA_ONLY = (
     "kalman_r",
     "kalman_min_points",
     *OWN_OPTIONS,
+    "load_predictor_warmup_trace",
 )
 """What only target `sla` reads."""
 
@@ -103,6 +104,7 @@ class PlannerConfig(StrictModel):
     kalman_min_points: PositiveCount = 5
     smoothing_alpha: Share = 0.25
     ridge_lags: Lags = 8
+    load_predictor_warmup_trace: str | None = None
     max_num_fpm_samples: PositiveCount = 64
     fpm_sample_bucket_size: PositiveCount = 16
     load_scaling_down_sensitivity: Percent = 80.0

@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.planner import reasons
 from aisimulate.planner.budget import clamp_one, clamp_pair
 from aisimulate.planner.sizing import Needs, Sizing, StartingReplicas, most
 from aisimulate.planner.state import PlannerState, Verdict
@@ -20,12 +21,11 @@ from aisimulate.planner.tick import Cadence, TickResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aisimulate.forecast.traffic import TrafficForecaster, Window
     from aisimulate.planner.exact import ExactEngine
-    from aisimulate.planner.forecasting import LoadForecast
     from aisimulate.planner.observations import Observation, Traffic
     from aisimulate.planner.settings import EngineLimits, PlannerSettings
     from aisimulate.planner.state import Counts
-    from aisimulate.planner.throughput_scaling import Forecast
 
 _LEAST_HOLD_S = 60.0
 _RUE = 5
@@ -40,14 +40,14 @@ _DEFAULT_OSL = 150.0
 class _Eye:
     """One view of the load: windows of `interval_s`, and what is expected of those to come."""
 
-    forecast: LoadForecast
+    forecast: TrafficForecaster
     interval_s: float
     horizon_s: float
-    expected: Forecast | None = None
+    expected: Window | None = None
 
     def see(self, traffic: Traffic) -> None:
         """Take in a window, and expect that one in which a replica asked for now will have started."""
-        self.forecast.observe(traffic)
+        self.forecast.observe(traffic.window)
         steps = max(1, math.ceil(self.horizon_s / self.interval_s - 1e-9))
         steps = min(steps, _MOST_STEPS)
         self.expected = self.forecast.predict(steps)
@@ -61,7 +61,7 @@ class DirectPlanner:
         settings: PlannerSettings,
         limits: Mapping[str, EngineLimits],
         engines: Mapping[str, ExactEngine],
-        forecasts: Mapping[str, LoadForecast],
+        forecasts: Mapping[str, TrafficForecaster],
         startup_s: float,
     ) -> None:
         self.cadence = Cadence(settings)
@@ -112,7 +112,7 @@ class DirectPlanner:
     def _decide(self, seen: Observation, result: TickResult) -> None:
         expected = [(eye, eye.expected) for eye in self._eyes.values() if eye.expected is not None]
         if not expected:
-            result.load = Verdict(None, "no_traffic_data")
+            result.load = Verdict(None, reasons.NO_TRAFFIC)
             return
         needs = Needs.most(
             [
@@ -120,7 +120,7 @@ class DirectPlanner:
                 for eye, forecast in expected
             ]
         )
-        result.forecast = max((forecast for _, forecast in expected), key=lambda one: one.requests * one.isl)
+        result.forecast = max((forecast for _, forecast in expected), key=lambda one: one.num_req * one.isl)
         self._past.append((seen.now_s, most([needs.planned, needs.ample])))
         while self._past[0][0] <= seen.now_s - self._hold_s:
             self._past.popleft()
@@ -192,11 +192,11 @@ class DirectPlanner:
 
     def _reason(self, current: Counts, needed: Counts, wanted: Counts, targets: Counts) -> str:
         if any(target < want for target, want in zip(targets, wanted, strict=True)):
-            return "gpu_budget_clamped"
+            return reasons.BUDGET_CLAMPED
         if any(target > now for target, now in zip(targets, current, strict=True)):
-            return "scale_up"
+            return reasons.SCALE_UP
         if targets != current:
-            return "scale_down"
+            return reasons.SCALE_DOWN
         if any(need > now for need, now in zip(needed, current, strict=True)):
-            return "scale_up_waits"
-        return "scale_down_waits" if needed != current else "no_change"
+            return reasons.UP_WAITS
+        return reasons.DOWN_WAITS if needed != current else reasons.NO_CHANGE

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.forecast.traffic import Window
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -45,6 +47,11 @@ class Traffic:
     osl: float
     kv_hit_rate: float | None = None
     accept_length: float | None = None
+
+    @property
+    def window(self) -> Window:
+        """What forecasters take in of it."""
+        return Window(self.requests, self.isl, self.osl)
 
     def of_lengths(self, isl: float, osl: float) -> Traffic:
         """The same with other mean lengths."""

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aisimulate.core.forward_pass import ForwardPass
+    from aisimulate.forecast.traffic import Window
     from aisimulate.planner.exact import ExactCapacity, ExactEngine
     from aisimulate.planner.observations import Observation
     from aisimulate.planner.settings import PlannerSettings
     from aisimulate.planner.state import Counts, PlannerState
-    from aisimulate.planner.throughput_scaling import Forecast
 
 _BUSY = {"throughput": 0.85, "latency": 0.5, "sla": 0.85}
 """Share of its time that an engine may be busy, by target."""
@@ -84,13 +84,13 @@ class Sizing:
         self._starting = starting
         self._with_queue = with_queue
 
-    def needs(self, seen: Observation, forecast: Forecast, window_s: float, rps: dict[str, float]) -> Needs:
+    def needs(self, seen: Observation, forecast: Window, window_s: float, rps: dict[str, float]) -> Needs:
         """Size for the requests of a window; `rps` gets what a replica of each pool sustains."""
         rows = []
         for pool, floor in zip(self._state.pools, self._state.floors, strict=True):
             capacity = self._capacity(pool, forecast)
             rps[pool] = capacity.rps
-            busy, share = forecast.requests / window_s / capacity.rps, self._share(pool, capacity)
+            busy, share = forecast.num_req / window_s / capacity.rps, self._share(pool, capacity)
             queue_s = 0.0
             if self._with_queue:
                 queue_s = _waiting(seen.passes.get(pool) or [], pool, forecast) / capacity.rps
@@ -102,7 +102,7 @@ class Sizing:
             rows.append([max(count, floor) for count in (least, planned, ample)])
         return Needs(*map(tuple, zip(*rows, strict=True)))
 
-    def _capacity(self, pool: str, forecast: Forecast) -> ExactCapacity:
+    def _capacity(self, pool: str, forecast: Window) -> ExactCapacity:
         isl, osl = max(1, math.ceil(forecast.isl)), max(1, math.ceil(forecast.osl))
         hits = None if pool == DECODE else self._state.kv_hit_rate
         accept = 1.0 if pool == PREFILL else self._state.accept_length
@@ -137,7 +137,7 @@ class Sizing:
         return _replicas(busy + queue_s / max(_LEAST_DRAIN_S, self._starting.startup_s))
 
 
-def _waiting(passes: Sequence[ForwardPass], pool: str, forecast: Forecast) -> float:
+def _waiting(passes: Sequence[ForwardPass], pool: str, forecast: Window) -> float:
     """Count the requests that wait at a pool, as prompts of the mean length."""
     if pool == DECODE:
         return float(sum(item.num_queued_decode for item in passes))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.forecast.make import make_forecaster, minimum_points, predictor_fields
 from aisimulate.forecast.traffic import TrafficForecaster, Window
-from aisimulate.spica.load_windows import aggregate, build_windows, carry_shapes, read_arrivals
 from aisimulate.spica.planner import throughput_intervals
 from aisimulate.spica.presets import LOAD_PREDICTOR_PRESETS
+from aisimulate.workload.windows import aggregate, build_windows, carry_shapes, read_arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
