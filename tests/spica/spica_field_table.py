@@ -338,6 +338,15 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Acts(POOL, {"sweep.sampler": "random", "sweep.random_seed": 3}),
     ),
     "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
+    "load_predictor_choice": (
+        Acts(FORECAST, {"sweep.load_predictor_choice": "replay"}, ("payloads", "pools")),
+        Inert(
+            SCALED,
+            {"sweep.load_predictor_choice": "replay"},
+            "sweep.load_predictor_choice: no effect without throughput scaling over a trace",
+            Why.POLICY,
+        ),
+    ),
 }
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),

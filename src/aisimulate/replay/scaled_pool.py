@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import UnsupportedError
@@ -134,7 +133,7 @@ class ScaledPool:
     def forward_passes(self, now_ns: int) -> list[dict[str, Any]]:
         """List the latest forward pass of each rank of active workers since the last call."""
         passes = self.passes.collect(now_ns)
-        return [asdict(item) for item in passes if item.worker_id in self.pool.active]
+        return [item.named() for item in passes if item.worker_id in self.pool.active]
 
     def states(self) -> dict[str, list[int]]:
         """List the ids of the workers in each state."""

@@ -40,6 +40,7 @@ class SweepConfig(SpicaModel):
     max_eval_seconds: PositiveNumber | None = 600.0
     sampler: Literal["auto", "pool-gp", "random", "grid"] = "auto"
     screen: Literal["auto", "off"] = "auto"
+    load_predictor_choice: Literal["forecast_error", "replay"] = "forecast_error"
 
     @property
     def per_round(self) -> int:

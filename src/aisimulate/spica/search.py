@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,10 +13,11 @@ from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
-from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
+from aisimulate.spica.load_predictor_sweep import forecasts_matter, sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState
 from aisimulate.spica.observer import Observer, SilentObserver
 from aisimulate.spica.plan import SearchPlan, plan_search
+from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.recorded_pool import RecordedPool
 from aisimulate.spica.run_facts import begin_run, recorder
@@ -29,6 +31,7 @@ from aisimulate.spica.summary import Coverage, Progress, summary_lines
 if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
+    from aisimulate.spica.executor import EvaluationPool
     from aisimulate.spica.ledger import Ledger
     from aisimulate.spica.loop import OnRound
     from aisimulate.spica.outcome import Outcome
@@ -119,13 +122,14 @@ def _search(
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
         observer.note(note)
-    context = _context(plan, evaluator, observer, check)
+    context = _context(plan, evaluator, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
     state = SearchState(progress, ledger, outcomes=result.outcomes)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
-    screen = _screen(context, plan, observer) if evaluator is None else None
     try:
+        context = _with_forecaster(plan, context, state, observer)
+        screen = _screen(context, plan, observer) if evaluator is None else None
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
         result.interrupted = True
@@ -151,22 +155,47 @@ def _coverage(result: SearchResult) -> list[Coverage]:
     ]
 
 
-def _context(
-    plan: SearchPlan, evaluator: Evaluator | None, observer: Observer, check: bool
-) -> EvaluationContext:
+def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> EvaluationContext:
     config = plan.config
-    predictor = sweep_load_predictor(config, show_progress=False)
-    for note in predictor.notes:
-        observer.note(note)
     sku = config.search_space.hardware_sku
     return EvaluationContext(
         config=config,
         evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
         backend_versions={name: resolve_backend_version(sku, name) for name in plan.backends},
-        load_predictor=predictor,
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
     )
+
+
+def _with_forecaster(
+    plan: SearchPlan, context: EvaluationContext, state: SearchState, observer: Observer
+) -> EvaluationContext:
+    """Choose the load forecaster of every interval, by its errors or by what it costs."""
+    if plan.config.sweep.load_predictor_choice == "replay" and forecasts_matter(plan.config):
+        observer.phase("choosing load predictors by replay", state.progress)
+        with _open_pool(plan, context, state) as pool:
+            replay = PredictorReplays(plan.branches, context, pool)
+            predictor = sweep_load_predictor(
+                plan.config, show_progress=False, choose_by="replay", replay=replay
+            )
+    else:
+        predictor = sweep_load_predictor(plan.config, show_progress=False)
+    for note in predictor.notes:
+        observer.note(note)
+    return dataclasses.replace(context, load_predictor=predictor)
+
+
+def _open_pool(plan: SearchPlan, context: EvaluationContext, state: SearchState) -> EvaluationPool:
+    """Open the pool that the sweep asks for; with a ledger, one that knows and writes down its replays."""
+    sweep = plan.config.sweep
+    pool = open_pool(
+        context,
+        parallel_evals=sweep.parallel_evals,
+        per_round=plan.budget.per_round,
+        max_eval_seconds=sweep.max_eval_seconds,
+        on_end=None if state.ledger is None else recorder(state.ledger),
+    )
+    return pool if state.ledger is None else RecordedPool(pool, state.ledger)
 
 
 def _search_branches(
@@ -179,23 +208,19 @@ def _search_branches(
     on_round: OnRound | None,
     screen: BranchScreen | None,
 ) -> None:
-    sweep, budget = plan.config.sweep, plan.budget
     state.progress.total = plan.total_measurements
-    pool = open_pool(
-        context,
-        parallel_evals=sweep.parallel_evals,
-        per_round=budget.per_round,
-        max_eval_seconds=sweep.max_eval_seconds,
-        on_end=None if state.ledger is None else recorder(state.ledger),
-    )
-    if state.ledger is not None:
-        pool = RecordedPool(pool, state.ledger)
-    with pool:
+    with _open_pool(plan, context, state) as pool:
         for branch in plan.branches:
             observer.phase(branch.deployment_mode, state.progress)
             sampler = _make_sampler(sampler_factory, branch, plan, screen)
             search = BranchSearch(
-                branch, sampler, budget=budget, pool=pool, context=context, state=state, observer=observer
+                branch,
+                sampler,
+                budget=plan.budget,
+                pool=pool,
+                context=context,
+                state=state,
+                observer=observer,
             )
             result.branches.append(search.report)
             search.run(on_round)
