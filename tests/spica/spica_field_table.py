@@ -331,6 +331,9 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Acts(DRAWN, {"sweep.parallel_evals": 3}, ("pools",)),
     ),
     "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
+    "max_trials": (Acts(DRAWN, {"sweep.max_trials": 3}),),
+    "max_seconds": (Acts(DRAWN, {"sweep.max_seconds": 1e-9}),),
+    "max_worker_mb": (Acts(DRAWN, {"sweep.max_worker_mb": 100_000}, ("pools",)),),
     "random_seed": (Acts(SEEDED, {"sweep.random_seed": 2}),),
     "max_eval_seconds": (Acts(PINNED, {"sweep.max_eval_seconds": 0.001}, ("statuses",)),),
     "sampler": (

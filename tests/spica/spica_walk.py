@@ -110,8 +110,11 @@ def look(config: Config, monkeypatch: Any) -> Look:
         return execute(payload)
 
     def one_by_one(context: EvaluationContext, **asked: Any) -> EvaluationPool:
-        pools.append(asked)
-        return InProcessPool(context) if asked["max_eval_seconds"] is None else open_pool(context, **asked)
+        time_budget = asked["time_budget"]
+        pools.append({name: value for name, value in asked.items() if value is not time_budget})
+        if asked["max_eval_seconds"] is None:
+            return InProcessPool(context, time_budget=time_budget)
+        return open_pool(context, **asked)
 
     monkeypatch.setattr("aisimulate.spica.evaluator.execute", recorded)
     monkeypatch.setattr("aisimulate.spica.search.open_pool", one_by_one)

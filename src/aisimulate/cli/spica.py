@@ -164,10 +164,7 @@ def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
 def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Ledger | None) -> int:
     observer = SilentObserver() if arguments.quiet else progress_observer()
     result = run_search(config, observer=observer, ledger=ledger, check=arguments.check)
-    if result.interrupted:
-        code = INTERRUPTED
-    else:
-        code = DONE if result.candidates else NOTHING_FEASIBLE
+    code = _exit_code(result)
     if result.interrupted and not result.outcomes:
         arguments.output = None  # nothing was measured: an earlier result stays
     document = "" if arguments.output is None else envelope_text(search_envelope(result))
@@ -175,9 +172,15 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     remark = _remark(result)
     if remark:
         say(remark)
-    if result.interrupted and ledger is not None:
+    if (result.interrupted or result.out_of_time) and ledger is not None:
         say(f"to go on: aisimulate spica --resume {_called(ledger.path)}")
-    return code
+    return code if result.problem is None else fail(arguments.prog, result.problem, FAILED)
+
+
+def _exit_code(result: SearchResult) -> int:
+    if result.interrupted:
+        return INTERRUPTED
+    return DONE if result.candidates else NOTHING_FEASIBLE
 
 
 def _called(path: Path) -> str:
@@ -210,14 +213,25 @@ def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
 
 def _remark(result: SearchResult) -> str:
     """Say on one line why a result is missing or partial; empty for a complete one."""
+    ending = _ending(result)
     if result.candidates:
-        return "interrupted: the ranking covers what was measured until then" if result.interrupted else ""
-    if not result.interrupted:
+        return f"{ending}: the ranking covers what was measured until then" if ending else ""
+    if not ending:
         return f"no feasible candidate found {_hint(result)}"
     evaluated = result.progress.tally.evaluated
     if evaluated:
-        return f"interrupted: none of the {evaluated} candidates evaluated until then was feasible"
-    return _NOTHING_MEASURED
+        return f"{ending}: none of the {evaluated} candidates evaluated until then was feasible"
+    return f"{ending} before any candidate was measured"
+
+
+def _ending(result: SearchResult) -> str:
+    """Tell what ended a search early, if anything did."""
+    if result.problem is not None:
+        return "ended early"
+    if result.interrupted:
+        return "interrupted"
+    limit = result.plan.config.sweep.max_seconds
+    return f"out of time ({limit:g} s)" if result.out_of_time else ""
 
 
 def _hint(result: SearchResult) -> str:

@@ -39,7 +39,7 @@ def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str
         "config_sha256": digest(config),
         "trace_sha256": plan.trace_digest,
         "seed": plan.config.sweep.random_seed,
-        "status": "interrupted" if result.interrupted else "done",
+        "status": result.status,
         "notes": plan.notes,
         "branches": [_branch(report, plan.policies) for report in result.branches],
         "counts": _counts(result.progress.tally),

@@ -31,13 +31,20 @@ __all__ = [
 
 
 class SweepConfig(SpicaModel):
-    """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap."""
+    """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap.
+
+    `max_trials` counts suggestions of the whole search, repeated ones too; with it, only rounds that were
+    asked for limit the search as well. `max_seconds` ends it: no candidate is begun later.
+    """
 
     max_rounds: CountInt = 20
+    max_trials: CountInt | None = None
+    max_seconds: PositiveNumber | None = None
     parallel_evals: CountInt = 16
     candidates_per_round: CountInt | None = None
     random_seed: NaturalInt = 1
     max_eval_seconds: PositiveNumber | None = 600.0
+    max_worker_mb: CountInt | None = None
     sampler: Literal["auto", "pool-gp", "random", "grid"] = "auto"
     screen: Literal["auto", "off"] = "auto"
 

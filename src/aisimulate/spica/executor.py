@@ -12,9 +12,11 @@ from collections.abc import Callable
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from aisimulate.core.errors import AISimulateError
+from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
 from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.process_memory import can_watch_memory
+from aisimulate.spica.time_budget import TimeBudget
 from aisimulate.spica.worker import Signal, Worker, interrupts_held
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 # So many workers in a row may die before they are ready; then the rest of the batch fails.
 _MAX_FAILED_STARTS = 3
+
+# How often the memory of workers is looked at, where it is capped.
+_MEMORY_LOOK_S = 0.1
 
 _POOL_HINT = (
     "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
@@ -42,7 +47,10 @@ class EvaluationPool(Protocol):
     """Evaluates a batch of candidates. Use it as a context manager; leaving it stops all work."""
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
-        """Yield one outcome per task, in task order, as soon as it is known."""
+        """Yield one outcome per task, in task order, as soon as it is known.
+
+        It ends early, at the first task that was not begun, once the time budget of the search is spent.
+        """
         ...
 
     def __enter__(self) -> Self:
@@ -55,15 +63,25 @@ class EvaluationPool(Protocol):
 
 
 class InProcessPool:
-    """Evaluates in this process, one after the other. It cannot enforce a deadline."""
+    """Evaluates in this process, one after the other. It cannot enforce a deadline or a memory cap."""
 
-    def __init__(self, context: EvaluationContext, on_end: OnEnd | None = None) -> None:
+    def __init__(
+        self,
+        context: EvaluationContext,
+        on_end: OnEnd | None = None,
+        *,
+        time_budget: TimeBudget | None = None,
+    ) -> None:
         self._context = context
         self._on_end = on_end
+        self._time = time_budget or TimeBudget()
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Evaluate the tasks lazily, in order."""
-        return (self._measure(task) for task in tasks)
+        for task in tasks:
+            if self._time.is_spent:
+                return
+            yield self._measure(task)
 
     def _measure(self, task: Prepared) -> Outcome:
         started_s = time.monotonic()
@@ -98,9 +116,13 @@ class _Batch:
         self._end(number, status, category, f"{reason} (tried twice)")
 
     def fail_waiting(self, reason: str) -> None:
-        """Let every task fail that no worker has taken."""
+        """Let every task fail that no worker has taken. Nobody is told: a later search should try them."""
         while self.waiting:
-            self._end(self.waiting.popleft(), Status.FAILED, Reason.REPLAY_RUNTIME, reason)
+            number = self.waiting.popleft()
+            config = self.tasks[number].config
+            self.outcomes[number] = Outcome(
+                Status.FAILED, config, category=Reason.REPLAY_RUNTIME, reason=reason
+            )
 
     def _end(self, number: int, status: Status, category: Reason, reason: str) -> None:
         config = self.tasks[number].config
@@ -117,12 +139,15 @@ class WorkerPool:
     """Evaluates in spawned processes that live as long as the pool.
 
     A task's deadline starts when a worker takes it, so queued tasks are not charged. Passing it ends only
-    that worker, which is replaced; the same holds for a worker that dies. Siblings go on, and the task is
-    tried a second time before it counts as timed out or failed. When workers keep dying before they are
-    ready, the waiting tasks of that run fail and the next run tries to start workers anew.
+    that worker, which is replaced; the same holds for a worker that dies or takes more than `max_worker_mb`.
+    Siblings go on, and the task is tried a second time, in another process, before it counts as timed out or
+    failed. When workers keep dying before they are ready, the waiting tasks of that run fail and the next
+    run tries to start workers anew. Once `time_budget` is spent no task is begun, and running ones end.
 
     Raises:
         EvaluatorPoolError: from `run`, when no worker ever became ready.
+        InputError: the memory of processes cannot be watched here, or from `run`, the cap is below what a
+            worker needs before its first task.
     """
 
     def __init__(
@@ -131,12 +156,18 @@ class WorkerPool:
         *,
         workers: int,
         max_eval_seconds: float | None,
+        max_worker_mb: int | None = None,
         on_end: OnEnd | None = None,
+        time_budget: TimeBudget | None = None,
     ) -> None:
+        if max_worker_mb is not None and not can_watch_memory():
+            raise InputError("sweep.max_worker_mb: the memory of processes cannot be watched on this system")
         self._context = context
         self._on_end = on_end
         self._size = workers
         self._deadline_s = max_eval_seconds
+        self._cap_mb = max_worker_mb
+        self._time = time_budget or TimeBudget()
         self._workers: list[Worker] = []
         self._ever_ready = False
         self._failed_starts = 0
@@ -149,7 +180,10 @@ class WorkerPool:
         try:
             for number in range(len(tasks)):
                 while number not in batch.outcomes:
-                    self._advance(batch)
+                    is_over = self._time.is_spent
+                    if is_over and not self._is_busy:
+                        return
+                    self._advance(batch, is_over=is_over)
                 yield batch.outcomes.pop(number)
         finally:
             self._stop([worker for worker in self._workers if worker.task is not None])
@@ -161,13 +195,19 @@ class WorkerPool:
         with interrupts_held():
             self._stop(list(self._workers))
 
-    def _advance(self, batch: _Batch) -> None:
-        """Start what can be started, then wait for the next event of any worker."""
-        self._refill(batch)
-        if not self._workers:
-            batch.fail_waiting(f"replay failed: no worker process could be started ({self._last_failure})")
-            return
-        self._dispatch(batch)
+    @property
+    def _is_busy(self) -> bool:
+        return any(worker.task is not None for worker in self._workers)
+
+    def _advance(self, batch: _Batch, *, is_over: bool) -> None:
+        """Start what can be started, unless time `is_over`; then wait for the next event of any worker."""
+        if not is_over:
+            self._refill(batch)
+            if not self._workers:
+                problem = f"replay failed: no worker process could be started ({self._last_failure})"
+                batch.fail_waiting(problem)
+                return
+            self._dispatch(batch)
         connection.wait([handle for worker in self._workers for handle in worker.handles], self._patience_s())
         for worker in list(self._workers):
             self._listen(worker, batch)
@@ -198,17 +238,18 @@ class WorkerPool:
                     batch.end(number, unsendable(batch.tasks[number], error), 0.0)
 
     def _patience_s(self) -> float | None:
-        """Tell how long to wait for news: until the first deadline, or as long as it takes."""
-        if self._deadline_s is None:
-            return None
+        """Tell how long to wait for news: until the next deadline or look at memory, None for ever."""
         started = [worker.started_s for worker in self._workers if worker.task is not None]
-        if not started:
-            return None
-        return max(0.0, min(started) + self._deadline_s - time.monotonic())
+        waits = [_MEMORY_LOOK_S] if started and self._cap_mb is not None else []
+        if started and self._deadline_s is not None:
+            waits.append(max(0.0, min(started) + self._deadline_s - time.monotonic()))
+        return min(waits, default=None)
 
     def _listen(self, worker: Worker, batch: _Batch) -> None:
         message = worker.receive()
-        if isinstance(message, Outcome):
+        if self._cap_mb is not None and message is not Signal.DEAD and worker.peak_mb > self._cap_mb:
+            self._end_glutton(worker, batch, self._cap_mb)
+        elif isinstance(message, Outcome):
             if worker.task is not None:
                 batch.end(worker.task, message, time.monotonic() - worker.started_s)
             worker.task = None
@@ -236,6 +277,17 @@ class WorkerPool:
             reason = f"exceed runtime: the replay took longer than {self._deadline_s:g} s"
             batch.lose(worker.task, Status.TIMED_OUT, Reason.RUNTIME_TIMEOUT, reason)
 
+    def _end_glutton(self, worker: Worker, batch: _Batch, cap_mb: int) -> None:
+        """End a worker that took more memory than it may. What it has just measured does not count."""
+        taken_mb = worker.peak_mb
+        self._stop([worker])
+        if worker.task is None:
+            raise InputError(
+                f"sweep.max_worker_mb: {cap_mb}: a worker takes {taken_mb:.0f} MB before it replays anything"
+            )
+        reason = f"exceed memory: the replay took more than {cap_mb} MB"
+        batch.lose(worker.task, Status.FAILED, Reason.RUNTIME_MEMORY, reason)
+
     def _count_failed_start(self, failure: str, *, hopeless: bool) -> None:
         """Note a worker that never came up. `hopeless`: it ended by itself, so the next one will as well."""
         self._failed_starts += 1
@@ -257,18 +309,26 @@ def open_pool(
     parallel_evals: int,
     per_round: int,
     max_eval_seconds: float | None,
+    max_worker_mb: int | None = None,
     on_end: OnEnd | None = None,
+    time_budget: TimeBudget | None = None,
 ) -> EvaluationPool:
-    """Choose the pool: this process when one evaluation runs at a time without a cap, else workers.
+    """Choose the pool: this process when one evaluation runs at a time without caps, else workers.
 
     There are never more workers than usable cores: replays are pure computation, so more would only add
     start-up time and make deadlines depend on each other. The number does not change any result.
     """
     workers = min(parallel_evals, per_round)
-    if workers == 1 and max_eval_seconds is None:
-        return InProcessPool(context, on_end)
-    size = min(workers, _usable_cores())
-    return WorkerPool(context, workers=size, max_eval_seconds=max_eval_seconds, on_end=on_end)
+    if workers == 1 and max_eval_seconds is None and max_worker_mb is None:
+        return InProcessPool(context, on_end, time_budget=time_budget)
+    return WorkerPool(
+        context,
+        workers=min(workers, _usable_cores()),
+        max_eval_seconds=max_eval_seconds,
+        max_worker_mb=max_worker_mb,
+        on_end=on_end,
+        time_budget=time_budget,
+    )
 
 
 def _usable_cores() -> int:

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     SLA_CONSTRAINT = "sla_constraint"
     BACKEND_TOPOLOGY = "backend_topology"
     RUNTIME_TIMEOUT = "runtime_timeout"
+    RUNTIME_MEMORY = "runtime_memory"
     CANDIDATE_MATERIALIZATION = "candidate_materialization"
     REPLAY_RUNTIME = "replay_runtime"
     RUNNER_CONTRACT = "runner_contract"

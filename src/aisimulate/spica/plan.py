@@ -52,12 +52,20 @@ class SearchPlan:
     def total_measurements(self) -> int:
         """The most feasible measurements the search can end with."""
         sizes = [finite_size(branch) for branch in self.branches]
-        return sum(self.budget.total if size is None else min(size, self.budget.total) for size in sizes)
+        found = sum(self.budget.total if size is None else min(size, self.budget.total) for size in sizes)
+        return found if self.budget.max_trials is None else min(found, self.budget.max_trials)
 
 
 def sweep_budget(config: SmartSearchConfig) -> Budget:
-    """Read the effort per branch from a config."""
-    return Budget(config.sweep.max_rounds, config.sweep.per_round)
+    """Read the effort per branch from a config; `max_trials` is that of all branches together.
+
+    Rounds that nobody asked for are no limit beside a number of trials.
+    """
+    sweep = config.sweep
+    is_bounded = sweep.max_trials is None or "max_rounds" in sweep.model_fields_set
+    rounds = sweep.max_rounds if is_bounded else sweep.max_trials
+    assert rounds is not None
+    return Budget(rounds, sweep.per_round, sweep.max_trials)
 
 
 def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None = CURRENT) -> SearchPlan:

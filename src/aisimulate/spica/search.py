@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
@@ -13,8 +14,9 @@ from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
+from aisimulate.spica.ledger import LedgerError
 from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
-from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState
+from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState, Stop
 from aisimulate.spica.observer import Observer, SilentObserver
 from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.planner import enables_scaling
@@ -27,12 +29,15 @@ from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler
 from aisimulate.spica.score import pareto_front, rank
 from aisimulate.spica.screen.branch_screen import BranchScreen, no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
+from aisimulate.spica.time_budget import TimeBudget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
     from aisimulate.spica.ledger import Ledger
-    from aisimulate.spica.loop import OnRound
+    from aisimulate.spica.loop import Budget, OnRound
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.samplers.base import BranchSampler
     from aisimulate.spica.search_space import BranchSpace
@@ -42,7 +47,8 @@ if TYPE_CHECKING:
 class SearchResult:
     """Everything a search found. `candidates` are ranked, or the Pareto front; `outcomes` all attempts.
 
-    An interrupted search holds what was measured until then.
+    A search that was interrupted, spent its time (`out_of_time`) or could no longer be recorded (`problem`)
+    holds what was measured until then.
     """
 
     plan: SearchPlan
@@ -52,6 +58,17 @@ class SearchResult:
     branches: list[BranchReport] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     interrupted: bool = False
+    out_of_time: bool = False
+    problem: LedgerError | None = None
+
+    @property
+    def status(self) -> str:
+        """`done`, or what ended it early: `interrupted`, `out_of_time`, `not_recorded`."""
+        if self.problem is not None:
+            return "not_recorded"
+        if self.interrupted:
+            return "interrupted"
+        return "out_of_time" if self.out_of_time else "done"
 
 
 def run_smart_search(
@@ -98,7 +115,8 @@ def run_search(
 
     With `ledger`, everything is written down as it happens, and what is in it is not replayed again.
     `check` holds our own replays to the invariants; a candidate that breaks one fails with its number.
-    Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails.
+    Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails before
+    the first replay; later that ends the search and is told in the result.
     """
     observer = observer or SilentObserver()
     try:
@@ -116,7 +134,7 @@ def _search(
     ledger: Ledger | None,
     check: bool,
 ) -> SearchResult:
-    progress = Progress(config.goal)
+    progress, time_budget = Progress(config.goal), TimeBudget(config.sweep.max_seconds)
     observer.phase("enumerating", progress)
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
@@ -125,7 +143,7 @@ def _search(
         _require_watchable(plan)
     context = _context(plan, evaluator, observer, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
-    state = SearchState(progress, ledger, outcomes=result.outcomes)
+    state = SearchState(progress, ledger, time_budget, outcomes=result.outcomes)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
     screen = _screen(context, plan, observer) if evaluator is None else None
@@ -133,12 +151,15 @@ def _search(
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
         result.interrupted = True
+    except LedgerError as error:
+        result.problem = error
     except SamplerContractError as error:
         error.candidates = _merge(plan.config, state.candidates)
         raise
+    result.out_of_time = any(report.stop is Stop.TIME for report in result.branches)
     result.candidates = _merge(plan.config, state.candidates)
-    if ledger is not None:
-        ledger.describe(status="interrupted" if result.interrupted else "done")
+    if ledger is not None and result.problem is None:
+        ledger.describe(status=result.status)
     coverage = _coverage(result)
     observer.done(
         summary_lines(progress, result.candidates, coverage=coverage, interrupted=result.interrupted)
@@ -200,21 +221,34 @@ def _search_branches(
         parallel_evals=sweep.parallel_evals,
         per_round=budget.per_round,
         max_eval_seconds=sweep.max_eval_seconds,
+        max_worker_mb=sweep.max_worker_mb,
+        time_budget=state.time_budget,
         on_end=None if state.ledger is None else recorder(state.ledger),
     )
     if state.ledger is not None:
         pool = RecordedPool(pool, state.ledger)
     with pool:
-        for branch in plan.branches:
+        for number, branch in enumerate(plan.branches):
             observer.phase(branch.deployment_mode, state.progress)
             sampler = _make_sampler(sampler_factory, branch, plan, screen)
+            share = _share(budget, result.branches, len(plan.branches) - number)
             search = BranchSearch(
-                branch, sampler, budget=budget, pool=pool, context=context, state=state, observer=observer
+                branch, sampler, budget=share, pool=pool, context=context, state=state, observer=observer
             )
             result.branches.append(search.report)
             search.run(on_round)
+            if search.report.stop is Stop.TIME:
+                break
             for note in getattr(sampler, "notes", list)():
                 observer.note(f"smart-sweep {branch.deployment_mode}: {note}")
+
+
+def _share(budget: Budget, done: Sequence[BranchReport], branches_left: int) -> Budget:
+    """Give the next branch its share of the trials: what a branch does not need goes to those after it."""
+    if budget.max_trials is None:
+        return budget
+    left = budget.max_trials - sum(report.attempts for report in done)
+    return replace(budget, max_trials=math.ceil(left / branches_left))
 
 
 def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) -> BranchScreen | None:
