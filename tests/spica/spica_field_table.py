@@ -339,6 +339,16 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
     "sampler": (
         Acts(DRAWN, {"sweep.sampler": "grid"}),
         Acts(POOL, {"sweep.sampler": "random", "sweep.random_seed": 3}),
+        Acts(SEEDED, {"sweep.sampler": "quasi-random"}),
+    ),
+    "sampler_algorithm": (
+        Refused(DRAWN, {"sweep.sampler_algorithm": "tpe"}, "optuna and vizier have", Why.CHOICE),
+    ),
+    "max_suggest_seconds": (
+        Refused(DRAWN, {"sweep.max_suggest_seconds": 9}, "only the sampler vizier is limited", Why.CHOICE),
+    ),
+    "max_suggest_mb": (
+        Refused(DRAWN, {"sweep.max_suggest_mb": 900}, "only the sampler vizier is limited", Why.CHOICE),
     ),
     "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
 }

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from aisimulate.spica.choices import COMPOSITE_DICT_KEYS, COMPOSITE_REQUIRED_KEYS, SEARCH_CHOICES
 from aisimulate.spica.config_goal import OptimizationGoal, OptimizationTarget, SLATarget
 from aisimulate.spica.config_space import SearchSpace
 from aisimulate.spica.config_workload import LOAD_FIELDS, Workload
 from aisimulate.spica.field_types import CountInt, NaturalInt, PositiveNumber, SpicaModel
+from aisimulate.spica.sampler_names import check_sampler_algorithm, checked_sampler_name
 from aisimulate.spica.yaml_file import load_yaml
 
 __all__ = [
@@ -30,6 +31,12 @@ __all__ = [
 ]
 
 
+SamplerName = Annotated[str, AfterValidator(checked_sampler_name)]
+
+# What one ask of a sampler may take, where it is asked in a process of its own.
+_ASK_LIMITS = ("max_suggest_seconds", "max_suggest_mb")
+
+
 class SweepConfig(SpicaModel):
     """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap.
 
@@ -45,13 +52,24 @@ class SweepConfig(SpicaModel):
     random_seed: NaturalInt = 1
     max_eval_seconds: PositiveNumber | None = 600.0
     max_worker_mb: CountInt | None = None
-    sampler: Literal["auto", "pool-gp", "random", "grid"] = "auto"
+    sampler: SamplerName = "auto"
+    sampler_algorithm: str | None = None
+    max_suggest_seconds: PositiveNumber = 120.0
+    max_suggest_mb: CountInt = 4096
     screen: Literal["auto", "off"] = "auto"
 
     @property
     def per_round(self) -> int:
         """Candidates asked for per round and branch."""
         return self.parallel_evals if self.candidates_per_round is None else self.candidates_per_round
+
+    @model_validator(mode="after")
+    def _check_sampler(self) -> SweepConfig:
+        check_sampler_algorithm(self.sampler, self.sampler_algorithm)
+        given = [name for name in _ASK_LIMITS if getattr(self, name) != type(self).model_fields[name].default]
+        if given and self.sampler != "vizier":
+            raise ValueError(f"{given[0]}: only the sampler vizier is limited, not {self.sampler}")
+        return self
 
 
 class Candidate(SpicaModel):

@@ -185,7 +185,12 @@ class BranchSearch:
         suggestions = self._sampler.suggest(wanted)
         if self._sampler.gave_too_many:
             self._note_once("the sampler gave more suggestions than asked for; those are ignored")
+        self._pass_notes()
         return suggestions
+
+    def _pass_notes(self) -> None:
+        for note in self._sampler.notes():
+            self._note_once(note)
 
     def _all_seen(self) -> bool:
         size = self.report.finite_size
@@ -283,6 +288,7 @@ class BranchSearch:
         self._observer.settled(outcome, cached=cached, progress=progress)
 
     def _end_round(self, on_round: OnRound | None) -> None:
+        self._pass_notes()
         self.report.rounds += 1
         self._state.rounds += 1
         if on_round is not None:

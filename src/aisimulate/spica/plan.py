@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,9 @@ from aisimulate.spica.finite_space import branch_backends, finite_size
 from aisimulate.spica.loop import Budget
 from aisimulate.spica.model_hw import single_gpu_notes
 from aisimulate.spica.policy import effective_config
+from aisimulate.spica.sampler_names import require_sampler
 from aisimulate.spica.samplers.grid import refuse_ranges
+from aisimulate.spica.samplers.vizier_names import vizier_algorithm
 from aisimulate.spica.search_space import enumerate_branches
 from aisimulate.spica.trace_facts import read_trace_facts
 
@@ -75,8 +78,9 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 
     Raises:
         ValueError: nothing is left to search, a grid is asked for a continuous range, or (`InputError`)
-            the trace, model or SKU cannot be used.
+            the trace, model or SKU cannot be used, or the extra of a sampler is missing.
     """
+    config = _with_algorithm(config)
     filtered, notes = effective_config(config, capabilities)
     trace = read_trace_facts(filtered)
     if trace.is_agentic:
@@ -99,7 +103,17 @@ def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
         return "grid" if size is not None and size <= sweep_budget(config).total else "pool-gp"
     if chosen == "grid":
         refuse_ranges(branch)
+    require_sampler(chosen)
     return chosen
+
+
+def _with_algorithm(config: SmartSearchConfig) -> SmartSearchConfig:
+    """Write down the algorithm of Vizier that a variable of the environment may choose."""
+    if config.sweep.sampler != "vizier":
+        return config
+    algorithm = vizier_algorithm(config.sweep.sampler_algorithm, os.environ)
+    sweep = config.sweep.model_copy(update={"sampler_algorithm": algorithm})
+    return config.model_copy(update={"sweep": sweep})
 
 
 def _enumerate(

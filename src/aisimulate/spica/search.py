@@ -25,7 +25,8 @@ from aisimulate.spica.recorded_pool import RecordedPool
 from aisimulate.spica.run_facts import begin_run, recorder
 from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError
-from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler
+from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler, closing_sampler
+from aisimulate.spica.samplers.vizier_sampler import AskLimits
 from aisimulate.spica.score import pareto_front, rank
 from aisimulate.spica.screen.branch_screen import BranchScreen, no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
@@ -236,11 +237,10 @@ def _search_branches(
                 branch, sampler, budget=share, pool=pool, context=context, state=state, observer=observer
             )
             result.branches.append(search.report)
-            search.run(on_round)
+            with closing_sampler(sampler):
+                search.run(on_round)
             if search.report.stop is Stop.TIME:
                 break
-            for note in getattr(sampler, "notes", list)():
-                observer.note(f"smart-sweep {branch.deployment_mode}: {note}")
 
 
 def _share(budget: Budget, done: Sequence[BranchReport], branches_left: int) -> Budget:
@@ -276,6 +276,8 @@ def _make_sampler(
         "seed": plan.config.sweep.random_seed,
         "policy": plan.policies[branch.deployment_mode],
         "screen": None if screen is None else screen.objectives,
+        "algorithm": plan.config.sweep.sampler_algorithm,
+        "limits": AskLimits(plan.config.sweep.max_suggest_seconds, plan.config.sweep.max_suggest_mb),
     }
     return build_sampler(factory, branch, study_id=study_id, objectives=objectives, extras=extras)
 

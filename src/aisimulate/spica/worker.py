@@ -139,14 +139,14 @@ def interrupts_held() -> Iterator[None]:
 def _serve(pipe: Connection[Message, Prepared], context: EvaluationContext) -> None:
     """Work as a worker process: one task after the other, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         pipe.send(Signal.READY)
         while True:
             pipe.send(measure(pipe.recv(), context))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process as soon as its parent has, however that was ended, even in a long evaluation."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -56,6 +56,11 @@ class CheckedSampler:
         with _blaming(f"{self._name}.observe_infeasible"):
             self._sampler.observe_infeasible(suggestion, reason)
 
+    def notes(self) -> list[str]:
+        """Return what it has to say to the user so far; not every sampler says anything."""
+        with _blaming(f"{self._name}.notes"):
+            return [str(note) for note in getattr(self._sampler, "notes", list)()]
+
     def _check(self, item: object) -> None:
         selection = getattr(item, "selection", None)
         if not isinstance(selection, Mapping) or not all(isinstance(name, str) for name in selection):
@@ -93,6 +98,18 @@ def build_sampler(
             f"sampler_factory returned {show_python(sampler)}, which has no {' and no '.join(lacking)}"
         )
     return sampler
+
+
+@contextmanager
+def closing_sampler(sampler: BranchSampler) -> Iterator[None]:
+    """Close a sampler at the end, if it has anything to close."""
+    try:
+        yield
+    finally:
+        close = getattr(sampler, "close", None)
+        if callable(close):
+            with _blaming(f"{type(sampler).__name__}.close"):
+                close()
 
 
 class ForeignChoice(AISimulateError, ValueError):
