@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from sampler_contract import SMALL_SIZE, SamplerContract, drain, identity, small_branch
 
@@ -35,10 +37,7 @@ class TestQuasiRandomSampler(SamplerContract):
         def empty(sampler):
             loads = [s.selection["kv_load_ratio"] for s in sampler.suggest(42)[2:]]
             cells = [mixed_quantile(n / 20, 0.1, 1.0) for n in range(21)]
-            return sum(
-                not any(low <= load < high for load in loads)
-                for low, high in zip(cells, cells[1:], strict=False)
-            )
+            return sum(not any(low <= load < high for load in loads) for low, high in pairwise(cells))
 
         for seed in range(5):
             branch = ranged_branch(0.1, 1.0)
