@@ -40,7 +40,7 @@ kill-test: $(VENV)/dev.stamp
 
 extra: $(VENV)/extra.stamp
 	@$(BIN)/pytest -n 2 tests/forecast
-	@$(BIN)/pytest -n 0 tests/spica/extra_optuna.py tests/spica/extra_vizier.py
+	@$(BIN)/pytest -n 0 tests/spica/extra_optuna.py tests/spica/extra_vizier.py tests/spica/extra_ray.py
 
 format: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet --fix $(CODE)
@@ -68,7 +68,7 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 	@touch $(VENV)/runtime.stamp $@
 
 $(VENV)/extra.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
-	$(call install,.[dev$(COMMA)forecast$(COMMA)optuna$(COMMA)vizier])
+	$(call install,.[dev$(COMMA)forecast$(COMMA)optuna$(COMMA)vizier$(COMMA)ray])
 	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
 
 # Some distributions ship Python without ensurepip: then their own pip fills the environment.

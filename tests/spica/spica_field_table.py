@@ -333,6 +333,14 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
     "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
     "max_trials": (Acts(DRAWN, {"sweep.max_trials": 3}),),
     "max_seconds": (Acts(DRAWN, {"sweep.max_seconds": 1e-9}),),
+    "executor": (
+        Refused(
+            DRAWN,
+            {"sweep.executor": "ray", "sweep.max_worker_mb": 5000},
+            "max_worker_mb: not with executor ray",
+            Why.CHOICE,
+        ),
+    ),
     "max_worker_mb": (Acts(DRAWN, {"sweep.max_worker_mb": 100_000}, ("pools",)),),
     "random_seed": (Acts(SEEDED, {"sweep.random_seed": 2}),),
     "max_eval_seconds": (Acts(PINNED, {"sweep.max_eval_seconds": 0.001}, ("statuses",)),),

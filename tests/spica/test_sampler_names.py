@@ -76,13 +76,15 @@ def test_a_written_out_config_is_read_again():
     assert SweepConfig.model_validate(sweep.model_dump()) == sweep
 
 
-@pytest.mark.parametrize("name", ["optuna", "vizier"])
-def test_a_missing_extra_is_named_with_its_installation(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("field", "name"), [("sampler", "optuna"), ("sampler", "vizier"), ("executor", "ray")]
+)
+def test_a_missing_extra_is_named_with_its_installation(monkeypatch, field, name):
     forget_the_model(monkeypatch, [make_branch()])
     monkeypatch.setattr(sampler_names, "find_spec", lambda module: None)
-    problem = rf"sweep\.sampler: {name} needs an extra .*: pip install 'aisimulate\[{name}\]'"
+    problem = rf"sweep\.{field}: {name} needs an extra .*: pip install 'aisimulate\[{name}\]'"
     with pytest.raises(InputError, match=problem):
-        run_search(make_config(sampler=name), evaluator=SeqsEvaluator())
+        run_search(make_config(**{field: name}), evaluator=SeqsEvaluator())
 
 
 def test_the_algorithm_of_the_environment_is_checked_before_anything_and_recorded(monkeypatch):

@@ -52,6 +52,7 @@ class SweepConfig(SpicaModel):
     random_seed: NaturalInt = 1
     max_eval_seconds: PositiveNumber | None = 600.0
     max_worker_mb: CountInt | None = None
+    executor: Literal["local", "ray"] = "local"
     sampler: SamplerName = "auto"
     sampler_algorithm: str | None = None
     max_suggest_seconds: PositiveNumber = 120.0
@@ -62,6 +63,12 @@ class SweepConfig(SpicaModel):
     def per_round(self) -> int:
         """Candidates asked for per round and branch."""
         return self.parallel_evals if self.candidates_per_round is None else self.candidates_per_round
+
+    @model_validator(mode="after")
+    def _check_executor(self) -> SweepConfig:
+        if self.executor == "ray" and self.max_worker_mb is not None:
+            raise ValueError("max_worker_mb: not with executor ray, which watches memory by rules of its own")
+        return self
 
     @model_validator(mode="after")
     def _check_sampler(self) -> SweepConfig:

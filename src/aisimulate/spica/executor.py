@@ -5,14 +5,14 @@ Results always come in the order of the tasks, so a parallel search equals a ser
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
-from collections import deque
-from collections.abc import Callable
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self
 
 from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.spica.batch import Batch, OnEnd
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.process_memory import can_watch_memory
@@ -37,10 +37,6 @@ _POOL_HINT = (
 
 class EvaluatorPoolError(AISimulateError, RuntimeError):
     """No worker process could ever be started."""
-
-
-# Told of every evaluation that ended, as soon as it did: the task, its outcome, the wall time in s.
-OnEnd: TypeAlias = Callable[[Prepared, Outcome, float], None]
 
 
 class EvaluationPool(Protocol):
@@ -97,44 +93,6 @@ class InProcessPool:
         return None
 
 
-class _Batch:
-    """The tasks of one run by number: those that wait for a worker, and the outcomes not yet asked for."""
-
-    def __init__(self, tasks: Sequence[Prepared], on_end: OnEnd | None) -> None:
-        self.tasks = tasks
-        self._on_end = on_end
-        self.waiting = deque(range(len(tasks)))
-        self.outcomes: dict[int, Outcome] = {}
-        self._lost_once: set[int] = set()
-
-    def lose(self, number: int, status: Status, category: Reason, reason: str) -> None:
-        """Queue a task again, once, whose worker died or ran out of time: that may be bad luck."""
-        if number not in self._lost_once:
-            self._lost_once.add(number)
-            self.waiting.append(number)
-            return
-        self._end(number, status, category, f"{reason} (tried twice)")
-
-    def fail_waiting(self, reason: str) -> None:
-        """Let every task fail that no worker has taken. Nobody is told: a later search should try them."""
-        while self.waiting:
-            number = self.waiting.popleft()
-            config = self.tasks[number].config
-            self.outcomes[number] = Outcome(
-                Status.FAILED, config, category=Reason.REPLAY_RUNTIME, reason=reason
-            )
-
-    def _end(self, number: int, status: Status, category: Reason, reason: str) -> None:
-        config = self.tasks[number].config
-        self.end(number, Outcome(status, config, category=category, reason=reason), 0.0)
-
-    def end(self, number: int, outcome: Outcome, wall_s: float) -> None:
-        """Take the outcome of a task."""
-        self.outcomes[number] = outcome
-        if self._on_end is not None:
-            self._on_end(self.tasks[number], outcome, wall_s)
-
-
 class WorkerPool:
     """Evaluates in spawned processes that live as long as the pool.
 
@@ -175,7 +133,7 @@ class WorkerPool:
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Keep the workers busy with the tasks; yield the outcomes in task order."""
-        batch = _Batch(tasks, self._on_end)
+        batch = Batch(tasks, self._on_end)
         self._failed_starts = 0
         try:
             for number in range(len(tasks)):
@@ -199,7 +157,7 @@ class WorkerPool:
     def _is_busy(self) -> bool:
         return any(worker.task is not None for worker in self._workers)
 
-    def _advance(self, batch: _Batch, *, is_over: bool) -> None:
+    def _advance(self, batch: Batch, *, is_over: bool) -> None:
         """Start what can be started, unless time `is_over`; then wait for the next event of any worker."""
         if not is_over:
             self._refill(batch)
@@ -212,7 +170,7 @@ class WorkerPool:
         for worker in list(self._workers):
             self._listen(worker, batch)
 
-    def _refill(self, batch: _Batch) -> None:
+    def _refill(self, batch: Batch) -> None:
         busy = sum(worker.task is not None for worker in self._workers)
         wanted = min(self._size, len(batch.waiting) + busy)
         while len(self._workers) < wanted and self._failed_starts < _MAX_FAILED_STARTS:
@@ -227,7 +185,7 @@ class WorkerPool:
         except Exception as error:  # whatever the parts of a context raise when they are pickled
             raise EvaluatorPoolError(f"{_POOL_HINT} ({error})") from error
 
-    def _dispatch(self, batch: _Batch) -> None:
+    def _dispatch(self, batch: Batch) -> None:
         for worker in self._workers:
             while worker.ready and worker.task is None and batch.waiting:
                 number = batch.waiting.popleft()
@@ -245,7 +203,7 @@ class WorkerPool:
             waits.append(max(0.0, min(started) + self._deadline_s - time.monotonic()))
         return min(waits, default=None)
 
-    def _listen(self, worker: Worker, batch: _Batch) -> None:
+    def _listen(self, worker: Worker, batch: Batch) -> None:
         message = worker.receive()
         if self._cap_mb is not None and message is not Signal.DEAD and worker.peak_mb > self._cap_mb:
             self._end_glutton(worker, batch, self._cap_mb)
@@ -261,7 +219,7 @@ class WorkerPool:
         else:
             self._check_deadline(worker, batch)
 
-    def _bury(self, worker: Worker, batch: _Batch) -> None:
+    def _bury(self, worker: Worker, batch: Batch) -> None:
         self._stop([worker])
         if not worker.ready:
             self._count_failed_start(worker.ending, hopeless=not worker.was_killed)
@@ -269,7 +227,7 @@ class WorkerPool:
             reason = f"replay failed: its worker process died ({worker.ending})"
             batch.lose(worker.task, Status.FAILED, Reason.REPLAY_RUNTIME, reason)
 
-    def _check_deadline(self, worker: Worker, batch: _Batch) -> None:
+    def _check_deadline(self, worker: Worker, batch: Batch) -> None:
         if worker.task is None or self._deadline_s is None:
             return
         if time.monotonic() - worker.started_s >= self._deadline_s:
@@ -277,7 +235,7 @@ class WorkerPool:
             reason = f"exceed runtime: the replay took longer than {self._deadline_s:g} s"
             batch.lose(worker.task, Status.TIMED_OUT, Reason.RUNTIME_TIMEOUT, reason)
 
-    def _end_glutton(self, worker: Worker, batch: _Batch, cap_mb: int) -> None:
+    def _end_glutton(self, worker: Worker, batch: Batch, cap_mb: int) -> None:
         """End a worker that took more memory than it may. What it has just measured does not count."""
         taken_mb = worker.peak_mb
         self._stop([worker])
@@ -312,13 +270,25 @@ def open_pool(
     max_worker_mb: int | None = None,
     on_end: OnEnd | None = None,
     time_budget: TimeBudget | None = None,
+    executor: str = "local",
 ) -> EvaluationPool:
     """Choose the pool: this process when one evaluation runs at a time without caps, else workers.
+
+    With the executor `ray` they are those of a cluster, as many as are asked for.
 
     There are never more workers than usable cores: replays are pure computation, so more would only add
     start-up time and make deadlines depend on each other. The number does not change any result.
     """
     workers = min(parallel_evals, per_round)
+    if executor == "ray":
+        pool: EvaluationPool = importlib.import_module("aisimulate.spica.ray_pool").RayPool(
+            context,
+            workers=workers,
+            max_eval_seconds=max_eval_seconds,
+            on_end=on_end,
+            time_budget=time_budget,
+        )
+        return pool
     if workers == 1 and max_eval_seconds is None and max_worker_mb is None:
         return InProcessPool(context, on_end, time_budget=time_budget)
     return WorkerPool(

@@ -13,7 +13,7 @@ from aisimulate.spica.finite_space import branch_backends, finite_size
 from aisimulate.spica.loop import Budget
 from aisimulate.spica.model_hw import single_gpu_notes
 from aisimulate.spica.policy import effective_config
-from aisimulate.spica.sampler_names import require_sampler
+from aisimulate.spica.sampler_names import require_executor, require_sampler
 from aisimulate.spica.samplers.grid import refuse_ranges
 from aisimulate.spica.samplers.vizier_names import vizier_algorithm
 from aisimulate.spica.search_space import enumerate_branches
@@ -78,8 +78,9 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 
     Raises:
         ValueError: nothing is left to search, a grid is asked for a continuous range, or (`InputError`)
-            the trace, model or SKU cannot be used, or the extra of a sampler is missing.
+            the trace, model or SKU cannot be used, or an extra is missing.
     """
+    require_executor(config.sweep.executor)
     config = _with_algorithm(config)
     filtered, notes = effective_config(config, capabilities)
     trace = read_trace_facts(filtered)

@@ -50,10 +50,19 @@ def check_sampler_algorithm(sampler: str, algorithm: str | None) -> None:
 
 def require_sampler(name: str) -> None:
     """Raise InputError, with what to install, for a sampler whose extra is missing."""
-    missing = [module for module in _MODULES.get(name, ()) if not _is_installed(module)]
+    _require_extra("sampler", name, _MODULES.get(name, ()))
+
+
+def require_executor(name: str) -> None:
+    """Raise InputError, with what to install, for an executor whose extra is missing."""
+    _require_extra("executor", name, ("ray",) if name == "ray" else ())
+
+
+def _require_extra(field: str, name: str, modules: tuple[str, ...]) -> None:
+    missing = [module for module in modules if not _is_installed(module)]
     if missing:
         raise InputError(
-            f"sweep.sampler: {name} needs an extra that is not installed "
+            f"sweep.{field}: {name} needs an extra that is not installed "
             f"({missing[0].split('.')[0]} is missing): pip install 'aisimulate[{name}]'"
         )
 

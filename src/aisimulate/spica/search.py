@@ -224,6 +224,7 @@ def _search_branches(
         max_eval_seconds=sweep.max_eval_seconds,
         max_worker_mb=sweep.max_worker_mb,
         time_budget=state.time_budget,
+        executor=sweep.executor,
         on_end=None if state.ledger is None else recorder(state.ledger),
     )
     if state.ledger is not None:
