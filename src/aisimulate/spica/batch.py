@@ -17,7 +17,11 @@ OnEnd: TypeAlias = Callable[[Prepared, Outcome, float], None]
 
 
 class Batch:
-    """The tasks of one run by number: those that wait for a worker, and the outcomes not yet asked for."""
+    """The tasks of one run by number: those that wait for a worker, and the outcomes not yet asked for.
+
+    Whoever listens to outcomes is told by `tell`, which a pool calls when its workers are busy again: to
+    write an outcome down for good takes a while.
+    """
 
     def __init__(self, tasks: Sequence[Prepared], on_end: OnEnd | None) -> None:
         self.tasks = tasks
@@ -25,6 +29,7 @@ class Batch:
         self.waiting = deque(range(len(tasks)))
         self.outcomes: dict[int, Outcome] = {}
         self._lost_once: set[int] = set()
+        self._untold: list[tuple[int, float]] = []
 
     def lose(self, number: int, status: Status, category: Reason, reason: str) -> None:
         """Queue a task again, once, whose worker died or ran out of time: that may be bad luck."""
@@ -50,5 +55,11 @@ class Batch:
     def end(self, number: int, outcome: Outcome, wall_s: float) -> None:
         """Take the outcome of a task."""
         self.outcomes[number] = outcome
+        self._untold.append((number, wall_s))
+
+    def tell(self) -> None:
+        """Tell of the outcomes since the last time."""
+        untold, self._untold = self._untold, []
         if self._on_end is not None:
-            self._on_end(self.tasks[number], outcome, wall_s)
+            for number, wall_s in untold:
+                self._on_end(self.tasks[number], self.outcomes[number], wall_s)

@@ -142,8 +142,10 @@ class WorkerPool:
                     if is_over and not self._is_busy:
                         return
                     self._advance(batch, is_over=is_over)
+                batch.tell()
                 yield batch.outcomes.pop(number)
         finally:
+            batch.tell()
             self._stop([worker for worker in self._workers if worker.task is not None])
 
     def __enter__(self) -> Self:
@@ -166,6 +168,7 @@ class WorkerPool:
                 batch.fail_waiting(problem)
                 return
             self._dispatch(batch)
+        batch.tell()
         connection.wait([handle for worker in self._workers for handle in worker.handles], self._patience_s())
         for worker in list(self._workers):
             self._listen(worker, batch)

@@ -106,8 +106,10 @@ class RayPool:
                     if is_over and not self._busy:
                         return
                     self._advance(batch, is_over=is_over)
+                batch.tell()
                 yield batch.outcomes.pop(number)
         finally:
+            batch.tell()
             self._end(self._busy)
 
     @property
@@ -123,6 +125,7 @@ class RayPool:
                 batch.fail_waiting(problem)
                 return
             self._dispatch(batch)
+        batch.tell()
         owing = [actor for actor in self._actors if actor.owed is not None]
         answered, _ = self._ray.wait(
             [actor.owed for actor in owing], num_returns=1, timeout=self._patience_s(), fetch_local=False

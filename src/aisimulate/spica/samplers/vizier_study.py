@@ -152,27 +152,21 @@ def _seed_policies(seed: int) -> None:
         if algorithm not in _DESIGNERS:
             return default(problem, algorithm, supporter, study_name)
         if study_name not in made:  # Vizier asks for a policy each time, and these designers go on
-            module, name, keyword = _DESIGNERS[algorithm]
+            module, name = _DESIGNERS[algorithm]
             maker: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
-            designer = functools.partial(maker, **{keyword: seed})
-            made[study_name] = policies.InRamDesignerPolicy(problem, supporter, designer)
+            made[study_name] = policies.InRamDesignerPolicy(problem, supporter, maker, seed=seed)
         return made[study_name]
 
     servicer.default_pythia_service = pythia.PythiaServicer(servicer, make)
 
 
-# What Vizier seeds with the clock, or not at all: the designer's module, its maker and the keyword.
+# What Vizier seeds with the clock, or not at all: the designer's module and its maker.
 _DESIGNERS = {
-    "RANDOM_SEARCH": ("vizier._src.algorithms.designers.random", "RandomDesigner.from_problem", "seed"),
+    "RANDOM_SEARCH": ("vizier._src.algorithms.designers.random", "RandomDesigner.from_problem"),
     "QUASI_RANDOM_SEARCH": (
         "vizier._src.algorithms.designers.quasi_random",
         "QuasiRandomDesigner.from_problem",
-        "seed",
     ),
-    "SHUFFLED_GRID_SEARCH": (
-        "vizier._src.algorithms.designers.grid",
-        "GridSearchDesigner.from_problem",
-        "shuffle_seed",
-    ),
-    "NSGA2": ("vizier._src.algorithms.evolution.nsga2", "NSGA2Designer", "seed"),
+    "SHUFFLED_GRID_SEARCH": ("vizier._src.algorithms.designers.grid", "GridSearchDesigner.from_problem"),
+    "NSGA2": ("vizier._src.algorithms.evolution.nsga2", "NSGA2Designer"),
 }
