@@ -30,6 +30,7 @@ from spica_walk import (
     SESSIONS,
     SHARED,
     SHARED_DISK,
+    SIZED,
     SWEEP,
     TRACE,
     TRACE_PATH,
@@ -313,8 +314,14 @@ GOAL: dict[str, tuple[Effect, ...]] = {
     "target": (
         Acts(POOL, {"goal.target": "e2e_latency"}, ("results",)),
         Acts(POOL, {"goal.target": "throughput_per_gpu"}, ("results",)),
+        Acts(POOL, {"goal.target": "ttft"}, ("results",)),
+        Acts(POOL, {"goal.target": "itl"}, ("results",)),
     ),
     "sla": (Acts(TRACE, {"goal.sla": {"e2e_ms": 100}}),),
+    "strict_sla": (
+        Acts(changed(GOODPUT, {"goal.sla": {"e2e_ms": 0.001}}), {"goal.strict_sla": True}, ("statuses",)),
+    ),
+    "min_goodput_rps": (Acts(SIZED, {"goal.min_goodput_rps": 1e6}, ("statuses",)),),
     "pareto_objectives": (
         Acts(FRONT, {"goal.pareto_objectives": ["throughput", "e2e_latency"]}, ("results",)),
     ),

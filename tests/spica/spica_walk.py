@@ -223,6 +223,7 @@ ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
+SIZED = changed(RATE, {"goal": {"target": "min_gpus", "sla": {"ttft_ms": 1e6}, "min_goodput_rps": 0.5}})
 # One worker that cannot serve all in time, and a planner that looks every second.
 LOOP = {
     "enable_throughput_scaling": False,

@@ -22,6 +22,7 @@ from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
 from aisimulate.report.ranking import ranking_lines, ranking_text
+from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
@@ -172,6 +173,9 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     remark = _remark(result)
     if remark:
         say(remark)
+    for near in result.near_misses:
+        workers = f"{shape_text(near.config)} x {replicas_text(near.config)}"
+        say(f"nearest: {workers}, {knobs_text(near.config)}: {near.reason}")
     if (result.interrupted or result.out_of_time) and ledger is not None:
         say(f"to go on: aisimulate spica --resume {_called(ledger.path)}")
     return code if result.problem is None else fail(arguments.prog, result.problem, FAILED)

@@ -44,6 +44,7 @@ def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str
         "branches": [_branch(report, plan.policies) for report in result.branches],
         "counts": _counts(result.progress.tally),
         "attempts": [_attempt(name, outcome) for name, outcome in zip(ids, result.outcomes, strict=True)],
+        "nearest": [ids[result.outcomes.index(near)] for near in result.near_misses],
         view: [by_candidate[id(candidate)] for candidate in result.candidates[:top]],
     }
 
@@ -83,4 +84,5 @@ def _attempt(name: str, outcome: Outcome) -> dict[str, Any]:
         "objectives": None if candidate is None else candidate.objectives,
         "reason_category": None if outcome.category is None else outcome.category.value,
         "reason": outcome.reason or None,
+        "missed": outcome.missed or None,
     }

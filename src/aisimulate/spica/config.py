@@ -13,6 +13,7 @@ from aisimulate.spica.config_goal import OptimizationGoal, OptimizationTarget, S
 from aisimulate.spica.config_space import SearchSpace
 from aisimulate.spica.config_workload import LOAD_FIELDS, Workload
 from aisimulate.spica.field_types import CountInt, NaturalInt, PositiveNumber, SpicaModel
+from aisimulate.spica.planner import enables_scaling
 from aisimulate.spica.sampler_names import check_sampler_algorithm, checked_sampler_name
 from aisimulate.spica.yaml_file import load_yaml
 
@@ -146,6 +147,23 @@ class SmartSearchConfig(SpicaModel):
         if any(workload.get(name) is not None for name in LOAD_FIELDS):
             return data
         return {**data, "workload": {**workload, "kv_load_ratio": [0.0, 1.0]}}
+
+    @model_validator(mode="after")
+    def _check_sla(self) -> SmartSearchConfig:
+        goal, policies = self.goal, self.search_space.planner_scaling_policy
+        if goal.target is OptimizationTarget.MIN_GPUS and self.workload.request_rate is None:
+            raise ValueError(
+                "the target min_gpus requires workload.request_rate: it sizes for a rate of requests"
+            )
+        counting = [target.value for target in goal.targets if target.needs_sla]
+        scaling = [policy for policy in policies if enables_scaling(policy)]
+        one_bound = goal.sla is not None and goal.sla.has_one_token_bound
+        if one_bound and counting and scaling and goal.target is not OptimizationTarget.MIN_GPUS:
+            raise ValueError(
+                f"targets like {' and '.join(counting)} require an SLA that planners can scale for: set both "
+                "goal.sla.ttft_ms and goal.sla.itl_ms, or search_space.planner_scaling_policy to [disabled]"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_ranged_load(self) -> SmartSearchConfig:

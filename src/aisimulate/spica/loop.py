@@ -281,7 +281,7 @@ class BranchSearch:
             self._points.add(step.point)
         self.report.tried_points = len(self._points)
         if outcome.candidate is None:
-            self._sampler.observe_infeasible(suggestion, outcome.reason)
+            self._sampler.observe_failure(suggestion, outcome.reason, outcome.missed)
         else:
             self._sampler.observe(suggestion, told_metrics(outcome.candidate))
             self.report.feasible += not cached

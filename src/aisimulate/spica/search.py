@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.replay.capabilities import CURRENT
+from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from aisimulate.spica.search_space import BranchSpace
 
 
+_SHOWN_MISSES = 3
+
+
 @dataclass(slots=True)
 class SearchResult:
     """Everything a search found. `candidates` are ranked, or the Pareto front; `outcomes` all attempts.
@@ -61,6 +65,11 @@ class SearchResult:
     interrupted: bool = False
     out_of_time: bool = False
     problem: LedgerError | None = None
+
+    @property
+    def near_misses(self) -> list[Outcome]:
+        """The candidates that came nearest to the bounds of the goal, when none met them."""
+        return [] if self.candidates else near_misses(self.outcomes, _SHOWN_MISSES)
 
     @property
     def status(self) -> str:

@@ -51,8 +51,13 @@ class CheckedSampler:
         with _blaming(f"{self._name}.observe"):
             self._sampler.observe(suggestion, metrics)
 
-    def observe_infeasible(self, suggestion: Suggestion, reason: str) -> None:
-        """Tell it that a suggestion has no result."""
+    def observe_failure(self, suggestion: Suggestion, reason: str, missed: Mapping[str, float]) -> None:
+        """Tell it that a suggestion has no result; and by how much it missed bounds, if it asks for that."""
+        near_miss = getattr(self._sampler, "observe_missed", None)
+        if missed and callable(near_miss):
+            with _blaming(f"{self._name}.observe_missed"):
+                near_miss(suggestion, dict(missed))
+            return
         with _blaming(f"{self._name}.observe_infeasible"):
             self._sampler.observe_infeasible(suggestion, reason)
 
