@@ -351,6 +351,10 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
     "max_worker_mb": (Acts(DRAWN, {"sweep.max_worker_mb": 100_000}, ("pools",)),),
     "random_seed": (Acts(SEEDED, {"sweep.random_seed": 2}),),
     "max_eval_seconds": (Acts(PINNED, {"sweep.max_eval_seconds": 0.001}, ("statuses",)),),
+    "policy": (
+        Acts(SEEDED, {"sweep.policy": "thorough", "sweep.sampler": "auto", "sweep.max_rounds": None}),
+        Acts(SEEDED, {"sweep.policy": "focused", "sweep.sampler": "auto"}),
+    ),
     "sampler": (
         Acts(DRAWN, {"sweep.sampler": "grid"}),
         Acts(POOL, {"sweep.sampler": "random", "sweep.random_seed": 3}),

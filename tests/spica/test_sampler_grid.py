@@ -6,6 +6,7 @@ from sampler_contract import SMALL_SIZE, SamplerContract, identity, small_branch
 from aisimulate.core.errors import InputError
 from aisimulate.spica.finite_space import FiniteSpace
 from aisimulate.spica.sampler import SAMPLER_POLICIES, make_branch_sampler
+from aisimulate.spica.samplers.focused import FocusedSampler
 from aisimulate.spica.samplers.grid import GridSampler
 from aisimulate.spica.samplers.pool_gp_sampler import PoolGpSampler
 from aisimulate.spica.samplers.quasi_random import QuasiRandomSampler
@@ -42,6 +43,7 @@ def test_the_factory_knows_every_policy(monkeypatch):
         "random": RandomSampler,
         "quasi-random": QuasiRandomSampler,
         "grid": GridSampler,
+        "focused": FocusedSampler,
         "vizier": VizierSampler,
     }
 

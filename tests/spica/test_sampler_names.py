@@ -49,8 +49,8 @@ def refusal(**sweep):
 
 def test_an_unknown_sampler_is_refused_with_the_names_and_the_nearest():
     assert refusal(sampler="quasi-randon") == (
-        "sweep.sampler: 'quasi-randon' is not one of auto, pool-gp, random, quasi-random, grid, optuna, "
-        "vizier; did you mean 'quasi-random'?"
+        "sweep.sampler: 'quasi-randon' is not one of auto, pool-gp, random, quasi-random, grid, focused, "
+        "optuna, vizier; did you mean 'quasi-random'?"
     )
 
 
@@ -124,6 +124,7 @@ def test_an_installed_sampler_is_searched_with(monkeypatch):
 def test_a_sampler_that_cannot_be_loaded_is_one_line():
     with pytest.raises(InputError, match=r"sweep\.sampler: gone \(no_such_module:factory\) cannot be loaded"):
         make_branch_sampler(make_branch(), study_id="s", policy="gone")
-    assert "auto, pool-gp, random, quasi-random, grid, optuna, vizier, backwards, gone, wrong" in refusal(
-        sampler="x"
+    assert (
+        "auto, pool-gp, random, quasi-random, grid, focused, optuna, vizier, backwards, gone, wrong"
+        in refusal(sampler="x")
     )

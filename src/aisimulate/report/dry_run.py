@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.finite_space import finite_size
+from aisimulate.spica.plan import UNLIMITED_ROUNDS
 
 if TYPE_CHECKING:
     from aisimulate.spica.plan import SearchPlan
@@ -21,6 +22,8 @@ def plan_lines(plan: SearchPlan) -> list[str]:
         lines += _branch_lines(branch, plan.policies[branch.deployment_mode])
     budget = plan.budget
     effort = f"{budget.max_rounds} rounds x {budget.per_round} per branch"
+    if budget.max_rounds == UNLIMITED_ROUNDS:
+        effort = f"as many rounds x {budget.per_round} as it takes"
     if budget.max_trials is not None:
         effort = f"{budget.max_trials} trials in all, {budget.per_round} per round"
     lines.append(f"budget: {effort}, at most {plan.total_measurements} measurements")

@@ -63,6 +63,7 @@ def _branch(report: BranchReport, policies: dict[str, str]) -> dict[str, Any]:
         "suggestions": report.attempts,
         "tried_points": report.tried_points,
         "feasible": report.feasible,
+        "complete": report.is_complete,
         "stop_reason": report.stop.value,
     }
 

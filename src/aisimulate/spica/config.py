@@ -42,7 +42,8 @@ class SweepConfig(SpicaModel):
     """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap.
 
     `max_trials` counts suggestions of the whole search, repeated ones too; with it, only rounds that were
-    asked for limit the search as well. `max_seconds` ends it: no candidate is begun later.
+    asked for limit the search as well. `max_seconds` ends it: no candidate is begun later. `policy` chooses
+    between a good answer (`rapid`, by `sampler`), the proven best (`thorough`) and a quick one (`focused`).
     """
 
     max_rounds: CountInt = 20
@@ -54,6 +55,7 @@ class SweepConfig(SpicaModel):
     max_eval_seconds: PositiveNumber | None = 600.0
     max_worker_mb: CountInt | None = None
     executor: Literal["local", "ray"] = "local"
+    policy: Literal["rapid", "thorough", "focused"] = "rapid"
     sampler: SamplerName = "auto"
     sampler_algorithm: str | None = None
     max_suggest_seconds: PositiveNumber = 120.0
@@ -64,6 +66,13 @@ class SweepConfig(SpicaModel):
     def per_round(self) -> int:
         """Candidates asked for per round and branch."""
         return self.parallel_evals if self.candidates_per_round is None else self.candidates_per_round
+
+    @model_validator(mode="after")
+    def _check_policy(self) -> SweepConfig:
+        own = {"thorough": "grid", "focused": "focused"}.get(self.policy)
+        if own is not None and self.sampler not in ("auto", own):
+            raise ValueError(f"policy {self.policy} chooses the sampler {own} itself, got {self.sampler}")
+        return self
 
     @model_validator(mode="after")
     def _check_executor(self) -> SweepConfig:

@@ -44,11 +44,15 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The effort per branch: rounds, feasible measurements per round, and suggestions of all rounds."""
+    """The effort per branch: rounds, feasible measurements per round, and suggestions of all rounds.
+
+    An exhaustive search is not stopped by rounds that give too few feasible candidates.
+    """
 
     max_rounds: int
     per_round: int
     max_trials: int | None = None
+    is_exhaustive: bool = False
 
     @property
     def max_attempts(self) -> int:
@@ -96,6 +100,11 @@ class BranchReport:
     tried_points: int = 0
     feasible: int = 0
     stop: Stop = Stop.INTERRUPTED
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every point was tried, so that the best found is the best there is."""
+        return self.finite_size is not None and self.tried_points >= self.finite_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +154,8 @@ class BranchSearch:
             attempts, stop = self._round()
             if attempts:
                 self._end_round(on_round)
+            if stop is Stop.STALLED and self._budget.is_exhaustive:
+                continue
             if stop is not None:
                 self._stop_early(stop, attempts)
                 return

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import InputError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.data_notes import data_notes
 from aisimulate.spica.finite_space import branch_backends, finite_size
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from aisimulate.replay.capabilities import Capabilities
     from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.search_space import BranchSpace
+
+
+_DRAWLESS = {"grid", "focused"}
+UNLIMITED_ROUNDS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +67,16 @@ class SearchPlan:
 def sweep_budget(config: SmartSearchConfig) -> Budget:
     """Read the effort per branch from a config; `max_trials` is that of all branches together.
 
-    Rounds that nobody asked for are no limit beside a number of trials.
+    Rounds that nobody asked for are no limit beside a number of trials, nor to a policy that ends by itself.
     """
     sweep = config.sweep
-    is_bounded = sweep.max_trials is None or "max_rounds" in sweep.model_fields_set
-    rounds = sweep.max_rounds if is_bounded else sweep.max_trials
-    assert rounds is not None
-    return Budget(rounds, sweep.per_round, sweep.max_trials)
+    rounds = sweep.max_rounds
+    if "max_rounds" not in sweep.model_fields_set:
+        if sweep.max_trials is not None:
+            rounds = sweep.max_trials
+        elif sweep.policy != "rapid":
+            rounds = UNLIMITED_ROUNDS
+    return Budget(rounds, sweep.per_round, sweep.max_trials, is_exhaustive=sweep.policy != "rapid")
 
 
 def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None = CURRENT) -> SearchPlan:
@@ -98,14 +106,22 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 
 def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
     """Resolve `sweep.sampler` for one branch: auto is the grid where it fits the budget, else pool-gp."""
-    chosen = config.sweep.sampler
     size = finite_size(branch)
+    chosen = {"thorough": "grid", "focused": "focused"}.get(config.sweep.policy, config.sweep.sampler)
+    if chosen == "focused":
+        _refuse_front(config)
+        refuse_ranges(branch, chosen)
     if chosen == "auto":
         return "grid" if size is not None and size <= sweep_budget(config).total else "pool-gp"
     if chosen == "grid":
         refuse_ranges(branch)
     require_sampler(chosen)
     return chosen
+
+
+def _refuse_front(config: SmartSearchConfig) -> None:
+    if config.goal.is_pareto:
+        raise InputError("sweep.sampler: focused climbs one goal, not a Pareto front; use pool-gp")
 
 
 def _with_algorithm(config: SmartSearchConfig) -> SmartSearchConfig:
@@ -143,6 +159,7 @@ def _coverage_notes(
                 f"{branch.deployment_mode}: the grid has {size} points, but the budget of {budget} "
                 "measurements may end before its last one"
             )
-    if "random_seed" in config.sweep.model_fields_set and set(policies.values()) == {"grid"}:
-        notes.append("sweep.random_seed: no effect with the grid sampler, which draws nothing")
+    if "random_seed" in config.sweep.model_fields_set and set(policies.values()) <= _DRAWLESS:
+        names = " and ".join(sorted(set(policies.values())))
+        notes.append(f"sweep.random_seed: no effect with the {names} sampler, which draws nothing")
     return notes

@@ -14,6 +14,7 @@ from aisimulate.spica.sampler_names import (
 )
 from aisimulate.spica.samplers.base import BranchSampler, Suggestion
 from aisimulate.spica.samplers.checked import build_sampler
+from aisimulate.spica.samplers.focused import FocusedSampler
 from aisimulate.spica.samplers.grid import GridSampler
 from aisimulate.spica.samplers.quasi_random import QuasiRandomSampler
 from aisimulate.spica.samplers.random_sampler import RandomSampler
@@ -56,6 +57,8 @@ def make_branch_sampler(
         return QuasiRandomSampler(branch, seed=seed)
     if policy == "grid":
         return GridSampler(branch)
+    if policy == "focused":
+        return FocusedSampler(branch, objectives=objectives)
     if policy == "pool-gp":
         return _made("pool_gp_sampler", "PoolGpSampler", branch, seed, objectives, screen=screen)
     chosen = algorithm or SAMPLER_ALGORITHMS.get(policy, ("",))[0]

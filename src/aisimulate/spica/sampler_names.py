@@ -13,7 +13,7 @@ from aisimulate.spica.samplers.vizier_names import ALGORITHMS as VIZIER_ALGORITH
 GROUP = "aisimulate.samplers"
 
 AUTO = "auto"
-SAMPLER_POLICIES = ("pool-gp", "random", "quasi-random", "grid", "optuna", "vizier")
+SAMPLER_POLICIES = ("pool-gp", "random", "quasi-random", "grid", "focused", "optuna", "vizier")
 # The algorithms to choose from; the first is the default.
 SAMPLER_ALGORITHMS = {"optuna": ("tpe", "nsga2"), "vizier": VIZIER_ALGORITHMS}
 # The extra that brings a sampler has its name; these modules tell whether it is there.
