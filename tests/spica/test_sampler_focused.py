@@ -76,18 +76,27 @@ def climb(branch, value):
 def test_the_first_stage_fills_the_budget_with_every_shape():
     stages, _ = climb(agg_branch(), lambda suggestion: 1.0)
     assert [s.parallel_config for s in stages[0]] == [pool(1, 8), pool(2, 4), pool(4, 2), pool(8, 1)]
-    assert {s.selection["router_mode"] for s in stages[0]} == {"kv_router"}
+    assert [s.parallel_config for s in stages[1]] == [pool(1, 4), pool(2, 2), pool(4, 1)]
+    assert [s.parallel_config for s in stages[2]] == [pool(1, 2), pool(2, 1)]
+    assert {s.selection["router_mode"] for stage in stages[:3] for s in stage} == {"kv_router"}
 
 
 def test_pairs_take_equal_shapes_first_and_then_one_role_at_a_time():
     stages, _ = climb(pair_branch(), lambda suggestion: -abs(suggestion.parallel_config.prefill.shape.tp - 2))
     shapes = [
         [(s.parallel_config.prefill.shape.tp, s.parallel_config.decode.shape.tp) for s in stage]
-        for stage in stages[:3]
+        for stage in stages[:5]
     ]
-    assert shapes == [[(1, 1), (2, 2), (4, 4)], [(1, 2), (4, 2)], [(2, 1), (2, 4)]]
-    assert {s.parallel_config.total_gpus for stage in stages[:3] for s in stage} == {16}
-    counts = [(s.parallel_config.prefill.replicas, s.parallel_config.decode.replicas) for s in stages[3]]
+    assert shapes == [
+        [(1, 1), (2, 2), (4, 4)],
+        [(1, 1), (2, 2), (4, 4)],
+        [(1, 1), (2, 2)],
+        [(1, 2), (4, 2)],
+        [(2, 1), (2, 4)],
+    ]
+    gpus = [{s.parallel_config.total_gpus for s in stage} for stage in stages[:5]]
+    assert gpus == [{16}, {8}, {4}, {16}, {16}]
+    counts = [(s.parallel_config.prefill.replicas, s.parallel_config.decode.replicas) for s in stages[5]]
     assert counts == [(n, 8 - n) for n in (1, 2, 3, 5, 6, 7)]  # (4, 4) is known
 
 
@@ -98,8 +107,7 @@ def test_every_stage_starts_from_the_best_so_far_and_nothing_comes_twice():
     seen = [identity(s) for stage in stages for s in stage]
     assert len(seen) == len(set(seen)) == len(values)
     assert max(values) == 0.0
-    later = [s for stage in stages[2:] for s in stage]
-    assert {s.parallel_config.shape.tp for s in later} == {1}
+    assert {s.parallel_config.shape.tp for s in stages[-1]} == {1}
 
 
 @pytest.mark.parametrize("branch", [agg_branch(), pair_branch()], ids=["agg", "disagg"])
@@ -140,7 +148,7 @@ def test_nothing_but_failures_ends():
         count += len(stage)
         for suggestion in stage:
             sampler.observe_infeasible(suggestion, "replay failed")
-    assert count == 9  # all shapes, and then there is nothing to start from
+    assert count == 3 + 3 + 2 + 6  # all shapes, and then there is nothing to start from
 
 
 def test_a_front_or_a_range_is_refused(monkeypatch):

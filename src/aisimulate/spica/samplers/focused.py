@@ -28,7 +28,9 @@ Rank: TypeAlias = "tuple[int, float]"
 # Settings in the order in which they are tried; those that are not named follow in the order of the branch.
 _KNOB_ORDER = ("router_mode", "overlap_score_credit", "prefill_load_scale")
 _MOST_PASSES = 3
+_BUDGET_SHARES = (1.0, 0.5, 0.25)
 _MOST_ON_EDGE = 12
+_MOST_LEADERS = 3
 _NOTHING: Rank = (2, 0.0)
 
 
@@ -91,18 +93,24 @@ class FocusedSampler:
 
     def _plan(self) -> Iterator[Iterable[State]]:
         yield from self._try_shapes()
-        for _ in range(_MOST_PASSES):
+        for number in range(_MOST_PASSES):
             before = self._best
-            yield from self._try_counts()
+            yield from self._try_counts(1 if number else _MOST_LEADERS)
             yield from self._try_knobs()
             if self._best == before:
                 return
 
     def _try_shapes(self) -> Iterator[list[State]]:
-        """Fill the budget with every shape; in a pair with equal shapes first, then one role at a time."""
+        """Fill the budget with every shape; in a pair with equal shapes first, then one role at a time.
+
+        Equal shapes are also tried on half and on a quarter of the budget: what counts per GPU may be best
+        on few.
+        """
         edges = self._edges()
         rest = (0,) * len(self._space.digits)
-        yield [(place, *rest) for shapes, place in edges.items() if len(set(shapes[1])) == 1]
+        for share in _BUDGET_SHARES:
+            filled = edges if share == 1.0 else self._edges(share)
+            yield [(place, *rest) for shapes, place in filled.items() if len(set(shapes[1])) == 1]
         for role in (0, 1):
             if self._best is None:
                 yield [(place, *rest) for place in edges.values()]
@@ -115,10 +123,13 @@ class FocusedSampler:
             ]
             yield [(place, *rest) for place in others]
 
-    def _edges(self) -> dict[tuple[str, tuple[ParallelShape, ...]], int]:
-        """Find, per backend and shapes, the placement that uses most of the budget, shared most evenly."""
+    def _edges(self, share: float = 1.0) -> dict[tuple[str, tuple[ParallelShape, ...]], int]:
+        """Find, per backend and shapes, the placement that uses most of a share of the GPUs, most evenly."""
         edges: dict[tuple[str, tuple[ParallelShape, ...]], int] = {}
+        limit_gpus = share * max(config.total_gpus for _, config in self._space.placements)
         for place, (_, config) in enumerate(self._space.placements):
+            if config.total_gpus > limit_gpus:
+                continue
             key = self._shapes(place)
             known = edges.get(key)
             if known is None or _fullness(config) > _fullness(self._space.placements[known][1]):
@@ -131,18 +142,33 @@ class FocusedSampler:
             return backend, (config.prefill.shape, config.decode.shape)
         return backend, (config.shape,)
 
-    def _try_counts(self) -> Iterator[list[State]]:
-        """Change the numbers of workers: along the edge of the budget, then step by step from the best."""
+    def _try_counts(self, leaders: int) -> Iterator[list[State]]:
+        """Change the numbers of workers: along the edge of the budget, then step by step from the leaders."""
         if self._best is None:
             return
         counts = self._counts_of(self._best[0])
         edge = [own for own in counts if not any(_is_more(own, more) for more in counts)]
         yield self._moved(counts[own] for own in _spread(sorted(edge), _MOST_ON_EDGE))
+        for leader in self._leaders(leaders):
+            yield from self._climb_counts(leader)
+
+    def _leaders(self, most: int) -> list[State]:
+        """Return the best state of each of the best shapes."""
+        leaders: dict[tuple[str, tuple[ParallelShape, ...]], State] = {}
+        for state in sorted(self._ranks, key=self._ranks.__getitem__):
+            if self._ranks[state] != _NOTHING:
+                leaders.setdefault(self._shapes(state[0]), state)
+        return list(leaders.values())[:most]
+
+    def _climb_counts(self, state: State) -> Iterator[list[State]]:
+        """Go on from a state as long as other numbers of workers of its shapes are better."""
+        counts = self._counts_of(state[0])
         while True:
-            before = self._best
-            own = _counts(self._space.placements[before[0]][1])
-            yield self._moved(place for other, place in counts.items() if _are_near(own, other))
-            if self._best == before:
+            own = _counts(self._space.placements[state[0]][1])
+            near = [(place, *state[1:]) for other, place in counts.items() if _are_near(own, other)]
+            yield near
+            before, state = state, min((state, *near), key=lambda other: self._ranks[other])
+            if state == before:
                 return
 
     def _counts_of(self, place: int) -> dict[tuple[int, ...], int]:
