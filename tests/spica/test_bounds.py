@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from search_fakes import SeqsEvaluator, forget_the_model, make_branch, make_config
 from spica_walk import RATE, changed, look
@@ -12,12 +14,13 @@ from spica_walk import RATE, changed, look
 from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
 from aisimulate.report.envelope import search_envelope
+from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.spica.bounds import missed_bounds, near_misses
-from aisimulate.spica.config import OptimizationGoal, OptimizationTarget, SmartSearchConfig
+from aisimulate.spica.config import Candidate, OptimizationGoal, OptimizationTarget, SmartSearchConfig
 from aisimulate.spica.judge import judge
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.outcome_json import outcome_text, read_outcome
-from aisimulate.spica.score import objective_value, rank
+from aisimulate.spica.score import epsilon_front, objective_value, pareto_front, rank
 from aisimulate.spica.search import run_search
 
 REPORT = {
@@ -113,6 +116,43 @@ def test_the_nearest_come_first():
     assert [outcome.config["n"] for outcome in near_misses(outcomes, 3)] == [3, 1, 4]
 
 
+def front(*rows):
+    made = [
+        Candidate(
+            config={"n": n},
+            used_gpus=1,
+            score=0.0,
+            metrics={},
+            objectives=dict(zip(("ttft", "throughput"), row, strict=True)),
+        )
+        for n, row in enumerate(rows)
+    ]
+    return pareto_front(made, ["ttft", "throughput"])
+
+
+def test_an_epsilon_view_covers_the_front_and_keeps_its_ends():
+    exact = front((10.0, 100.0), (10.05, 100.5), (10.2, 102.0), (15.0, 150.0), (15.1, 150.2), (15.2, 151.0))
+    assert len(exact) == 6
+    view = epsilon_front(exact, 0.01)
+    assert [candidate.config["n"] for candidate in view] == [0, 2, 3, 5]
+    assert epsilon_front(exact, 1e-6) == exact
+    assert epsilon_front([], 0.01) == []
+
+
+@given(st.lists(st.tuples(st.floats(1, 9), st.floats(1, 9)), max_size=12), st.sampled_from((0.01, 0.1, 0.5)))
+def test_every_point_left_out_is_near_one_that_stays(rows, epsilon):
+    exact = front(*rows)
+    view = epsilon_front(exact, epsilon)
+    for candidate in exact:
+        near = [
+            other
+            for other in view
+            if other.objectives["ttft"] <= candidate.objectives["ttft"] * (1 + epsilon)
+            and other.objectives["throughput"] >= candidate.objectives["throughput"] * (1 - epsilon)
+        ]
+        assert near
+
+
 class SlowEvaluator(SeqsEvaluator):
     """TTFT equals the sequences."""
 
@@ -137,6 +177,9 @@ def test_when_no_candidate_meets_the_sla_the_nearest_are_the_answer(monkeypatch)
     result = search(200.0, monkeypatch)
     assert result.candidates == []
     assert [near.config["agg_max_num_seqs"] for near in result.near_misses] == [256, 512, 1024]
+    assert near_miss_lines(result.near_misses)[0] == (
+        "nearest: TP4 x 2, 8192/256 vllm: SLA missed: mean TTFT 256.0 ms > 200 ms (+28.0%)"
+    )
     document = search_envelope(result)
     assert document["nearest"] == ["candidate-000001", "candidate-000002", "candidate-000003"]
     assert document["attempts"][0]["missed"] == pytest.approx({"ttft_ms": 0.28})

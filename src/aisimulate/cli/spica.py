@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import ValidationError
 
-from aisimulate.cli.arguments import natural, positive
+from aisimulate.cli.arguments import natural, positive, share
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
@@ -21,14 +21,15 @@ from aisimulate.core.errors import AISimulateError, InputError, TimingError
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.ranking import ranking_lines, ranking_text
-from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.run_facts import asked_config
+from aisimulate.spica.score import epsilon_front
 from aisimulate.spica.search import run_search
 from aisimulate.spica.summary import gates_text
 
@@ -78,6 +79,12 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
     record.add_argument("--no-run", action="store_true", help="do not record the search")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="also write every attempt (or the planned search) as JSON"
+    )
+    parser.add_argument(
+        "--epsilon",
+        type=share,
+        metavar="SHARE",
+        help="of a Pareto front, leave out points within this share (such as 0.01) of one that is shown",
     )
     parser.add_argument("--top", type=positive, metavar="N", help="show the N best")
     parser.add_argument(
@@ -163,6 +170,8 @@ def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
 
 
 def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Ledger | None) -> int:
+    if arguments.epsilon is not None and not config.goal.is_pareto:
+        raise InputError(f"--epsilon: thins out a Pareto front, but the goal is {config.goal.target.value}")
     observer = SilentObserver() if arguments.quiet else progress_observer()
     result = run_search(config, observer=observer, ledger=ledger, check=arguments.check)
     code = _exit_code(result)
@@ -173,9 +182,8 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     remark = _remark(result)
     if remark:
         say(remark)
-    for near in result.near_misses:
-        workers = f"{shape_text(near.config)} x {replicas_text(near.config)}"
-        say(f"nearest: {workers}, {knobs_text(near.config)}: {near.reason}")
+    for line in near_miss_lines(result.near_misses):
+        say(line)
     if (result.interrupted or result.out_of_time) and ledger is not None:
         say(f"to go on: aisimulate spica --resume {_called(ledger.path)}")
     return code if result.problem is None else fail(arguments.prog, result.problem, FAILED)
@@ -206,13 +214,15 @@ def _deliver(arguments: argparse.Namespace, document: str, text: str, code: int)
 
 def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
     if arguments.format == "json":
-        return envelope_text(search_envelope(result, top=arguments.top))
-    if not result.candidates:
+        return envelope_text(search_envelope(result, top=arguments.top, epsilon=arguments.epsilon))
+    goal, candidates = result.plan.config.goal, result.candidates
+    if arguments.epsilon is not None:
+        candidates = epsilon_front(candidates, arguments.epsilon)
+    if not candidates:
         return ""
-    goal = result.plan.config.goal
     if arguments.format == "table":
-        return ranking_text(goal, result.candidates, arguments.top or _TABLE_ROWS)
-    return "\n".join([*ranking_lines(goal, result.candidates, arguments.top), ""])
+        return ranking_text(goal, candidates, arguments.top or _TABLE_ROWS)
+    return "\n".join([*ranking_lines(goal, candidates, arguments.top), ""])
 
 
 def _remark(result: SearchResult) -> str:

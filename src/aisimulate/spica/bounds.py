@@ -42,9 +42,15 @@ def missed_bounds(goal: OptimizationGoal, metrics: Mapping[str, float]) -> list[
 
 
 def near_misses(outcomes: Iterable[Outcome], count: int) -> list[Outcome]:
-    """Return the candidates whose worst miss is smallest, nearest first; equal ones in their order."""
-    missed = [outcome for outcome in outcomes if outcome.missed]
-    return sorted(missed, key=lambda outcome: max(outcome.missed.values()))[:count]
+    """Return the candidates whose worst miss is smallest, nearest first; equal ones in their order.
+
+    Of those that miss by exactly the same, settings apart that never acted, the first stands for all.
+    """
+    distinct: dict[tuple[object, ...], Outcome] = {}
+    for outcome in outcomes:
+        if outcome.missed:
+            distinct.setdefault((*sorted(outcome.missed.items()), outcome.used_gpus), outcome)
+    return sorted(distinct.values(), key=lambda outcome: max(outcome.missed.values()))[:count]
 
 
 def _mean_miss(name: str, bound: float, metrics: Mapping[str, float]) -> Miss | None:

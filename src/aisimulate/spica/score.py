@@ -149,6 +149,31 @@ def pareto_front(
     return sorted(front, key=lambda candidate: (_reversed_values(candidate, targets), candidate.used_gpus))
 
 
+def epsilon_front(front: Sequence[Candidate], epsilon: float) -> list[Candidate]:
+    """Thin out a front: each point left out is within a share of `epsilon`, in all objectives, of one kept.
+
+    The ends come first, so that they stay unless they are equal; the order is kept (D30).
+    """
+    kept: list[Candidate] = []
+    for candidate in (*front[:1], *front[-1:], *front):
+        if not any(_is_covered(candidate, other, epsilon) for other in kept):
+            kept.append(candidate)
+    return [candidate for candidate in front if any(candidate is other for other in kept)]
+
+
+def _is_covered(candidate: Candidate, other: Candidate, epsilon: float) -> bool:
+    """Whether `other` is at most a share of `epsilon` worse in every objective."""
+    others = other.objectives or {}
+    for name, value in (candidate.objectives or {}).items():
+        slack = epsilon * abs(value)
+        if _target(name).maximize:
+            if others[name] < value - slack:
+                return False
+        elif others[name] > value + slack:
+            return False
+    return True
+
+
 def _target(target: OptimizationTarget | str) -> OptimizationTarget:
     try:
         return OptimizationTarget(target)
