@@ -1,6 +1,7 @@
 # Needs Python 3.11-3.13, pip and make; everything else is installed into .venv.
 #   make demo     run the main job on a shipped example
 #   make test     run every check
+#   make kill-test  kill a search 20 times at random moments, and resume it each time
 #   make extra    install the optional libraries, and check what uses them
 #   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
 #   make parity   compare results with the peer: PEER=path/to/python
@@ -8,7 +9,7 @@
 # PYTHON=python3.12 chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test extra format bench parity clean
+.PHONY: help demo test kill-test extra format bench parity clean
 
 RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
@@ -34,8 +35,12 @@ test: $(VENV)/dev.stamp
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -n 2
 
+kill-test: $(VENV)/dev.stamp
+	@AISIMULATE_KILLS=20 $(BIN)/pytest -n 0 tests/spica/test_killed_search.py
+
 extra: $(VENV)/extra.stamp
 	@$(BIN)/pytest -n 2 tests/forecast
+	@$(BIN)/pytest -n 0 tests/spica/extra_optuna.py tests/spica/extra_vizier.py tests/spica/extra_ray.py
 
 format: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet --fix $(CODE)
@@ -63,7 +68,7 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 	@touch $(VENV)/runtime.stamp $@
 
 $(VENV)/extra.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
-	$(call install,.[dev$(COMMA)forecast])
+	$(call install,.[dev$(COMMA)forecast$(COMMA)optuna$(COMMA)vizier$(COMMA)ray])
 	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
 
 # Some distributions ship Python without ensurepip: then their own pip fills the environment.

@@ -26,6 +26,17 @@ def natural(text: str) -> int:
     return _whole(text, 0)
 
 
+def share(text: str) -> float:
+    """Read a number above 0 and below 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below 1")
+    return value
+
+
 def _whole(text: str, low: int) -> int:
     is_number = text.isascii() and text.removeprefix("+").isdecimal()
     value = int(text) if is_number and len(text) <= _MOST_DIGITS else low - 1

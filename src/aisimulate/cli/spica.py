@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import ValidationError
 
-from aisimulate.cli.arguments import natural, positive
+from aisimulate.cli.arguments import natural, positive, share
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
@@ -21,6 +21,7 @@ from aisimulate.core.errors import AISimulateError, InputError, TimingError
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.ranking import ranking_lines, ranking_text
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger, LedgerError
@@ -28,6 +29,7 @@ from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.run_facts import asked_config
+from aisimulate.spica.score import epsilon_front
 from aisimulate.spica.search import run_search
 from aisimulate.spica.summary import gates_text
 
@@ -77,6 +79,12 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
     record.add_argument("--no-run", action="store_true", help="do not record the search")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="also write every attempt (or the planned search) as JSON"
+    )
+    parser.add_argument(
+        "--epsilon",
+        type=share,
+        metavar="SHARE",
+        help="of a Pareto front, leave out points within this share (such as 0.01) of one that is shown",
     )
     parser.add_argument("--top", type=positive, metavar="N", help="show the N best")
     parser.add_argument(
@@ -162,12 +170,11 @@ def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
 
 
 def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Ledger | None) -> int:
+    if arguments.epsilon is not None and not config.goal.is_pareto:
+        raise InputError(f"--epsilon: thins out a Pareto front, but the goal is {config.goal.target.value}")
     observer = SilentObserver() if arguments.quiet else progress_observer()
     result = run_search(config, observer=observer, ledger=ledger, check=arguments.check)
-    if result.interrupted:
-        code = INTERRUPTED
-    else:
-        code = DONE if result.candidates else NOTHING_FEASIBLE
+    code = _exit_code(result)
     if result.interrupted and not result.outcomes:
         arguments.output = None  # nothing was measured: an earlier result stays
     document = "" if arguments.output is None else envelope_text(search_envelope(result))
@@ -175,9 +182,17 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     remark = _remark(result)
     if remark:
         say(remark)
-    if result.interrupted and ledger is not None:
+    for line in near_miss_lines(result.near_misses):
+        say(line)
+    if (result.interrupted or result.out_of_time) and ledger is not None:
         say(f"to go on: aisimulate spica --resume {_called(ledger.path)}")
-    return code
+    return code if result.problem is None else fail(arguments.prog, result.problem, FAILED)
+
+
+def _exit_code(result: SearchResult) -> int:
+    if result.interrupted:
+        return INTERRUPTED
+    return DONE if result.candidates else NOTHING_FEASIBLE
 
 
 def _called(path: Path) -> str:
@@ -199,25 +214,38 @@ def _deliver(arguments: argparse.Namespace, document: str, text: str, code: int)
 
 def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
     if arguments.format == "json":
-        return envelope_text(search_envelope(result, top=arguments.top))
-    if not result.candidates:
+        return envelope_text(search_envelope(result, top=arguments.top, epsilon=arguments.epsilon))
+    goal, candidates = result.plan.config.goal, result.candidates
+    if arguments.epsilon is not None:
+        candidates = epsilon_front(candidates, arguments.epsilon)
+    if not candidates:
         return ""
-    goal = result.plan.config.goal
     if arguments.format == "table":
-        return ranking_text(goal, result.candidates, arguments.top or _TABLE_ROWS)
-    return "\n".join([*ranking_lines(goal, result.candidates, arguments.top), ""])
+        return ranking_text(goal, candidates, arguments.top or _TABLE_ROWS)
+    return "\n".join([*ranking_lines(goal, candidates, arguments.top), ""])
 
 
 def _remark(result: SearchResult) -> str:
     """Say on one line why a result is missing or partial; empty for a complete one."""
+    ending = _ending(result)
     if result.candidates:
-        return "interrupted: the ranking covers what was measured until then" if result.interrupted else ""
-    if not result.interrupted:
+        return f"{ending}: the ranking covers what was measured until then" if ending else ""
+    if not ending:
         return f"no feasible candidate found {_hint(result)}"
     evaluated = result.progress.tally.evaluated
     if evaluated:
-        return f"interrupted: none of the {evaluated} candidates evaluated until then was feasible"
-    return _NOTHING_MEASURED
+        return f"{ending}: none of the {evaluated} candidates evaluated until then was feasible"
+    return f"{ending} before any candidate was measured"
+
+
+def _ending(result: SearchResult) -> str:
+    """Tell what ended a search early, if anything did."""
+    if result.problem is not None:
+        return "ended early"
+    if result.interrupted:
+        return "interrupted"
+    limit = result.plan.config.sweep.max_seconds
+    return f"out of time ({limit:g} s)" if result.out_of_time else ""
 
 
 def _hint(result: SearchResult) -> str:

@@ -104,6 +104,9 @@ _TITLES = {
     OptimizationTarget.THROUGHPUT_PER_GPU: "tok/s/GPU",
     OptimizationTarget.THROUGHPUT_PER_USER: "tok/s/user",
     OptimizationTarget.E2E_LATENCY: "mean e2e ms",
+    OptimizationTarget.TTFT: "mean TTFT ms",
+    OptimizationTarget.ITL: "mean ITL ms",
+    OptimizationTarget.MIN_GPUS: "GPUs needed",
     OptimizationTarget.GOODPUT: "goodput tok/s",
     OptimizationTarget.GOODPUT_PER_GPU: "goodput tok/s/GPU",
 }

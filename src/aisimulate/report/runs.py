@@ -8,9 +8,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.columns import aligned
+from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.numbers import number_text
 from aisimulate.report.ranking import ranking_text
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.score import objective_value
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ def show_text(run: RecordedRun, top: int) -> str:
     """Show the ranking of a run and its best candidate."""
     head = f"{run.name}: {run.status}, {len(run.attempts)} attempts, {len(run.candidates)} ranked\n"
     if not run.candidates:
-        return head
+        near = near_misses((attempt.outcome for attempt in run.attempts if not attempt.cached), top)
+        return "\n".join([head.rstrip(), *near_miss_lines(near), ""])
     return head + ranking_text(run.config.goal, run.candidates, top)
 
 
