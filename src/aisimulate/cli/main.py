@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # name -> (module with a `main(argv) -> exit code`, what it answers)
 COMMANDS = {
     "spica": ("aisimulate.cli.spica", "find the deployments that serve a workload best"),
+    "screen": ("aisimulate.cli.screen", "estimate every deployment of a search by formulas, in seconds"),
     "runs": ("aisimulate.cli.runs", "list, show, export and compare the records of searches"),
     "simulate": ("aisimulate.cli.simulate", "replay a workload on one deployment"),
     "perf": (

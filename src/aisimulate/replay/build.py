@@ -29,7 +29,7 @@ from aisimulate.replay.traffic import build_workload, inline_workload, resolve_k
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
 from aisimulate.timing.aic.surface import AicTiming
-from aisimulate.workload.drivers import Driver, make_driver
+from aisimulate.workload.drivers import Driver, DriverMaker, make_driver
 
 if TYPE_CHECKING:
     from aisimulate.config.aic import AicConfig
@@ -72,11 +72,14 @@ class BuiltReplay:
 
 
 def build_replay(
-    execution: Execution, hub: Hub | None = None, scaling: ScalingPolicy | None = None
+    execution: Execution,
+    hub: Hub | None = None,
+    scaling: ScalingPolicy | None = None,
+    drive: DriverMaker = make_driver,
 ) -> BuiltReplay:
     """Wire up the replay that a payload describes; `hub` is told what happens in it.
 
-    `scaling` takes the place of the scaling policy that the payload names.
+    `scaling` takes the place of the scaling policy that the payload names, `drive` that of the usual driver.
     Raises `InputError` (`UnsupportedError` for what this version cannot simulate) or `TimingError`.
     """
     spec = execution.spec
@@ -84,7 +87,7 @@ def build_replay(
     if not isinstance(spec.topology, Aggregated):
         from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
 
-        return build_disaggregated(execution, scaling, hub)
+        return build_disaggregated(execution, scaling, hub, drive)
     role = spec.engine.role(None)
     aic = aic_config(role.rank)
     explicit = role_capacity_is_explicit(execution.engine, None)
@@ -100,7 +103,7 @@ def build_replay(
         rank.speedup_ratio,
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
-    driver = make_driver(workload, rank.block_size)
+    driver = drive(workload, rank.block_size)
     heard = driver if hub is None else AnnouncedTraffic(driver, hub)
     wired = _wire(spec, aggregated_plan(spec, role, rank, timer), heard, hub, scaling)
     return BuiltReplay(

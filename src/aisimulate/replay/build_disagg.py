@@ -29,7 +29,7 @@ from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
-from aisimulate.workload.drivers import make_driver
+from aisimulate.workload.drivers import DriverMaker, make_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,10 @@ class _Pool:
 
 
 def build_disaggregated(
-    execution: Execution, scaling: ScalingPolicy | None = None, hub: Hub | None = None
+    execution: Execution,
+    scaling: ScalingPolicy | None = None,
+    hub: Hub | None = None,
+    drive: DriverMaker = make_driver,
 ) -> BuiltReplay:
     """Wire up a replay on a prefill and a decode pool; raises like `build_replay`."""
     spec = execution.spec
@@ -77,7 +80,7 @@ def build_disaggregated(
     assert isinstance(topology, Disaggregated)
     prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
-    driver = make_driver(workload, prefill.rank.block_size)
+    driver = drive(workload, prefill.rank.block_size)
     heard = driver if hub is None else AnnouncedTraffic(driver, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)

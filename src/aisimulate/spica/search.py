@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
@@ -28,7 +30,7 @@ from aisimulate.spica.samplers.base import SamplerContractError
 from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler, closing_sampler
 from aisimulate.spica.samplers.vizier_sampler import AskLimits
 from aisimulate.spica.score import pareto_front, rank
-from aisimulate.spica.screen.branch_screen import BranchScreen, no_screen_reason
+from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 from aisimulate.spica.time_budget import TimeBudget
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from aisimulate.spica.loop import Budget, OnRound
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.samplers.base import BranchSampler
+    from aisimulate.spica.screen.branch_screen import BranchScreen
     from aisimulate.spica.search_space import BranchSpace
 
 
@@ -272,8 +275,15 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
     if config.sweep.screen == "off" or "pool-gp" not in plan.policies.values():
         return None
     reason = no_screen_reason(config)
-    if reason is None:
-        return BranchScreen(config, context.backend_versions)
+    if reason is None:  # imported on first use: it needs numpy
+        module = importlib.import_module("aisimulate.spica.screen.branch_screen")
+        try:
+            screen: BranchScreen = module.BranchScreen(
+                config, context.backend_versions, plan.model_context_tokens
+            )
+            return screen
+        except UnsupportedError as error:
+            reason = str(error)
     observer.note(f"searching without a screen: {reason}")
     return None
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-    # Positive objectives of which more is better, from a selection and a parallel config.
-    Screen = Callable[[Mapping[str, Any], ParallelConfig], list[float]]
+    # Positive objectives of which more is better, one list per (selection, parallel config).
+    Screen = Callable[[Sequence[tuple[Mapping[str, Any], ParallelConfig]]], list[list[float]]]
     # The index of a point in the finite space, and the steps of every continuous range.
     PointKey = tuple[int, tuple[int, ...]]
 
@@ -83,10 +83,10 @@ class BranchPool:
         """Estimate all objectives as `screen` does; a point that cannot run gets next to nothing."""
         if self._screen is None:
             return None
-        for key in keys:
-            if key not in self._screened:
-                point, floats = self.point(key)
-                self._screened[key] = self._screen(point.selection | floats, point.parallel_config)
+        fresh = [key for key in dict.fromkeys(keys) if key not in self._screened]
+        points = [self.point(key) for key in fresh]
+        chosen = [(point.selection | floats, point.parallel_config) for point, floats in points]
+        self._screened.update(zip(fresh, self._screen(chosen), strict=True))
         return np.array([self._screened[key] for key in keys])
 
     def _row(self, index: int) -> list[float]:
