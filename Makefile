@@ -2,13 +2,14 @@
 #   make demo     run the main job on a shipped example
 #   make test     run every check
 #   make extra    install the optional libraries, and check what uses them
+#   make test-page check the result page in a real Chromium, which it installs where apt-get can
 #   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
 #   make parity   compare results with the peer: PEER=path/to/python
 #   make clean    remove .venv and caches
 # PYTHON=python3.12 chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test extra format bench parity clean
+.PHONY: help demo test test-page extra format bench parity clean
 
 RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
@@ -37,6 +38,15 @@ test: $(VENV)/dev.stamp
 extra: $(VENV)/extra.stamp
 	@$(BIN)/pytest -n 2 tests/forecast
 
+test-page: $(VENV)/page.stamp
+	@for name in "$(CHROMIUM)" chromium chromium-browser google-chrome; do \
+		test -n "$$name" && found=$$(command -v "$$name") && break; done; \
+	if test -z "$$found"; then echo "installing chromium (once)"; \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null \
+		|| { echo "no Chromium found, and apt-get cannot install it: name yours with CHROMIUM=path"; exit 1; }; \
+		found=$$(command -v chromium); fi; \
+	CHROMIUM="$$found" $(BIN)/pytest tests/browser
+
 format: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet --fix $(CODE)
 	@$(BIN)/ruff format --quiet $(CODE)
@@ -64,6 +74,10 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 
 $(VENV)/extra.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 	$(call install,.[dev$(COMMA)forecast])
+	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
+
+$(VENV)/page.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(call install,.[dev$(COMMA)page-test])
 	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
 
 # Some distributions ship Python without ensurepip: then their own pip fills the environment.
