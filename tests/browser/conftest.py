@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
-
-sys.path.append(str(Path(__file__).parent.parent / "page"))
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from made_run import made_run
 
 from aisimulate.cli.page_server import page_server
 from aisimulate.report.page.render import page_html
+from tests.page.made_run import made_run
 
 HOSTILE = "</script><img src=x onerror=alert(1)><b>\"'&"
 POINTS = "id => document.getElementById(id).data.map(trace => trace.x.filter(x => x !== null).length)"

@@ -10,10 +10,10 @@ import re
 
 import pytest
 import yaml
-from made_run import made_run
 
 from aisimulate.report.page.render import page_html, plotly_js
 from aisimulate.spica.config import SmartSearchConfig
+from tests.page.made_run import made_run
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&{{ 7*7 }}<b>"
 

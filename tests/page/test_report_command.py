@@ -7,10 +7,10 @@ import json
 import threading
 
 import pytest
-from made_run import made_run
 
 from aisimulate.cli.page_server import page_server
 from aisimulate.cli.report import main
+from tests.page.made_run import made_run
 
 
 @pytest.fixture

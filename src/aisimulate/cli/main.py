@@ -22,6 +22,7 @@ COMMANDS = {
     "spica": ("aisimulate.cli.spica", "find the deployments that serve a workload best"),
     "runs": ("aisimulate.cli.runs", "list, show, export and compare the records of searches"),
     "report": ("aisimulate.cli.report", "write the result page of a search, one HTML file"),
+    "export": ("aisimulate.cli.export", "write what starts a candidate: commands, containers, Kubernetes"),
     "simulate": ("aisimulate.cli.simulate", "replay a workload on one deployment"),
     "perf": (
         "aisimulate.cli.perf",
