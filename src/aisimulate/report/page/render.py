@@ -20,6 +20,9 @@ from aisimulate.report.page.rejected import rejected_groups
 from aisimulate.report.page.scrub import Scrubber
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisimulate.report.page.candidates import Importance, Row
     from aisimulate.report.page.figures import Figure
     from aisimulate.spica.recorded_run import RecordedRun
 
@@ -34,43 +37,49 @@ def page_html(run: RecordedRun, *, gpu_hour_price: float | None = None, live: bo
     """
     shown = figures(run.config.goal, gpu_hour_price)
     rows = candidate_rows(run)
+    rated = importances(rows, shown)
     scrubber = Scrubber([run.config.workload.trace_path, run.config.search_space.model_name])
-    config = run.config.model_dump(mode="json")
-    data = {
+    data = _data(run, rows, shown, rated, asked_yaml(run, scrubber)) | {"live": live}
+    scripts = {"plotly": plotly_js(), "page": "\n".join(_asset(name) for name in _SCRIPTS)}
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        run=run,
+        question=question(run.config.model_dump(mode="json"), scrubber),
+        figures=shown,
+        rows=rows,
+        counts=counts(run),
+        importances=rated,
+        rejected=rejected_groups(run, scrubber),
+        evidence=data["evidence"],
+        rivals=rivals(rows, shown),
+        data=script_json(scrubber.value(data)),
+        scripts=scripts,
+        script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
+        style=_asset("page.css"),
+        live=live,
+        scrub=scrubber.text,
+    )
+
+
+def _data(
+    run: RecordedRun,
+    rows: Sequence[Row],
+    shown: Sequence[Figure],
+    rated: Sequence[Importance],
+    asked: str,
+) -> dict[str, Any]:
+    """Gather what the page's script draws."""
+    return {
         "run": {"name": run.name, "status": run.status, "attempts": len(run.attempts)},
         "figures": [_figure(figure) for figure in shown],
         "goal_figures": len(run.config.goal.targets),
         "is_pareto": run.config.goal.is_pareto,
         "knobs": knobs([row.candidate.config for row in rows]),
-        "asked": asked_yaml(run, scrubber),
+        "asked": asked,
         "evidence": evidence(run),
+        "importance": [[item.knob, *item.shares.values()] for item in rated],
         **candidates_data(rows, shown),
-        "live": live,
     }
-    rated = importances(rows, shown)
-    data["importance"] = [[item.knob, *item.shares.values()] for item in rated]
-    scripts = {"plotly": plotly_js(), "page": "\n".join(_asset(name) for name in _SCRIPTS)}
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            run=run,
-            question=question(config, scrubber),
-            figures=shown,
-            rows=rows,
-            counts=counts(run),
-            importances=rated,
-            rejected=rejected_groups(run, scrubber),
-            evidence=data["evidence"],
-            rivals=rivals(rows, shown),
-            data=script_json(scrubber.value(data)),
-            scripts=scripts,
-            script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
-            style=_asset("page.css"),
-            live=live,
-            scrub=scrubber.text,
-        )
-    )
 
 
 def plotly_js() -> str:
