@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.arguments import positive
+from aisimulate.cli.arguments import positive, price
 from aisimulate.cli.exit_codes import DONE
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
@@ -40,6 +40,9 @@ def _parser() -> OneLineParser:
     listed.set_defaults(run=_list)
     shown = commands.add_parser("show", help="the ranking of a run, so far")
     shown.add_argument("--top", type=positive, default=_ROWS, metavar="N", help="show the N best")
+    shown.add_argument(
+        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
+    )
     shown.set_defaults(run=_show)
     exported = commands.add_parser("export", help="every attempt of a run, for other programs")
     exported.add_argument("--format", choices=tuple(_EXPORTS), default="json", help="default: %(default)s")
@@ -65,7 +68,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    return show(_PROG, show_text(named_run(arguments.name), arguments.top), DONE)
+    return show(_PROG, show_text(named_run(arguments.name), arguments.top, arguments.gpu_hour_price), DONE)
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import ValidationError
 
-from aisimulate.cli.arguments import natural, positive
+from aisimulate.cli.arguments import natural, positive, price
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
@@ -18,10 +18,11 @@ from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
+from aisimulate.report.answer import answer_of_search, answer_text
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
-from aisimulate.report.ranking import ranking_lines, ranking_text
+from aisimulate.report.ranking import ranking_lines
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
@@ -85,6 +86,9 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
         default=default_format,
         help="what to print (default: %(default)s)",
     )
+    parser.add_argument(
+        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
+    )
     parser.add_argument("--seed", type=natural, metavar="N", help="use N instead of sweep.random_seed")
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
     parser.add_argument(
@@ -98,6 +102,8 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.resume is not None:
         return _resume(arguments)
+    if arguments.gpu_hour_price is not None and (arguments.format != "table" or arguments.dry_run):
+        raise InputError("--gpu-hour-price: adds a column to the table of a result, and nothing else")
     config = load_config(arguments.config)
     if arguments.seed is not None:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})
@@ -204,7 +210,8 @@ def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
         return ""
     goal = result.plan.config.goal
     if arguments.format == "table":
-        return ranking_text(goal, result.candidates, arguments.top or _TABLE_ROWS)
+        top = arguments.top or _TABLE_ROWS
+        return answer_text(answer_of_search(result), top, arguments.gpu_hour_price)
     return "\n".join([*ranking_lines(goal, result.candidates, arguments.top), ""])
 
 

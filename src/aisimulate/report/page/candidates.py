@@ -13,7 +13,7 @@ from aisimulate.spica.score import rank
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from aisimulate.report.page.figures import Figure
+    from aisimulate.report.figures import Figure
     from aisimulate.spica.config import Candidate
     from aisimulate.spica.ledger import Attempt
     from aisimulate.spica.recorded_run import RecordedRun

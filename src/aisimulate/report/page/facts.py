@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from aisimulate.report.numbers import number_text
+from aisimulate.report.evidence import TIMING_MODES, rivals
 from aisimulate.spica.config import Workload
 from aisimulate.spica.outcome import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from aisimulate.report.figures import Figure
     from aisimulate.report.page.candidates import Row
-    from aisimulate.report.page.figures import Figure
     from aisimulate.report.page.scrub import Scrubber
     from aisimulate.spica.recorded_run import RecordedRun
-
-_RIVALS = 3
 
 
 def asked_yaml(run: RecordedRun, scrubber: Scrubber) -> str:
@@ -37,17 +35,11 @@ def evidence(run: RecordedRun) -> dict[str, str]:
         "Programs": ", ".join(versions) or "not recorded",
         "Pass times and memory": f"aiconfigurator-core's measurements of {', '.join(engines) or 'unknown'} "
         f"on {space.hardware_sku}; between measured points they are interpolated, beyond them extrapolated",
-        "Time of a mixed pass": f"{space.timing_mode}: {_TIMING[space.timing_mode]}",
+        "Time of a mixed pass": f"{space.timing_mode}: {TIMING_MODES[space.timing_mode]}",
         "Seed": str(facts.get("seed", "not recorded")),
         "Traffic": f"SHA-256 {digest}" if digest else "synthetic, drawn from the seed",
         "Search": f"SHA-256 {facts.get('config_sha256', 'not recorded')} of its configuration",
     }
-
-
-_TIMING = {
-    "additive": "the time of its prefill plus that of its decode",
-    "fused": "the time of one forward over all its tokens",
-}
 
 
 def counts(run: RecordedRun) -> dict[str, int]:
@@ -61,8 +53,8 @@ def counts(run: RecordedRun) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
-    """A candidate close to the best: how far its goal is behind, and the figure in which they differ most."""
+class NumberedRival:
+    """A close candidate as the page shows it."""
 
     number: int
     label: str
@@ -70,49 +62,14 @@ class Rival:
     metric: str
 
 
-def rivals(rows: Sequence[Row], figures: Sequence[Figure]) -> list[Rival]:
-    """Name what to measure on hardware before believing the order: the closest ones of other results."""
-    if not rows:
-        return []
-    best, goal = rows[0].candidate, figures[0]
-    found: list[Rival] = []
-    seen = [best.metrics]
-    for row in rows[1:]:
-        if row.candidate.metrics in seen:
-            continue  # a setting that never mattered
-        seen.append(row.candidate.metrics)
-        name, own, other = _most_different(figures, rows[0], row)
-        found.append(
-            Rival(
-                row.number,
-                row.label,
-                _gap_text(goal.value(best), goal.value(row.candidate)),
-                f"{name}: {number_text(own)} of the best, {number_text(other)} of this one",
-            )
-        )
-        if len(found) == _RIVALS:
-            break
+def numbered_rivals(rows: Sequence[Row], shown: Sequence[Figure]) -> list[NumberedRival]:
+    """Name what to measure on hardware before believing the order."""
+    by_candidate = {id(row.candidate): row for row in rows}
+    found = []
+    for rival in rivals([row.candidate for row in rows], shown):
+        row = by_candidate[id(rival.candidate)]
+        found.append(NumberedRival(row.number, row.label, rival.gap, rival.metric))
     return found
-
-
-def _gap_text(best: float | None, other: float | None) -> str:
-    if not best or other is None:
-        return "-"
-    return f"{(other - best) / best:+.1%}"
-
-
-def _most_different(figures: Sequence[Figure], best: Row, row: Row) -> tuple[str, float, float]:
-    pairs = (
-        (figure.title, figure.value(best.candidate) or 0.0, figure.value(row.candidate) or 0.0)
-        for figure in figures
-    )
-    return max(pairs, key=lambda pair: _distance(pair[1:]))
-
-
-def _distance(pair: Iterable[float]) -> float:
-    own, other = pair
-    size = max(abs(own), abs(other))
-    return abs(own - other) / size if size else 0.0
 
 
 def question(config: Mapping[str, Any], scrubber: Scrubber) -> dict[str, str]:

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from aisimulate.core.errors import AISimulateError
+from aisimulate.report.figures import figures
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.page.candidates import candidate_rows, candidates_data, importances, knobs
-from aisimulate.report.page.facts import asked_yaml, counts, evidence, question, rivals
-from aisimulate.report.page.figures import figures
+from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question
 from aisimulate.report.page.rejected import rejected_groups
 from aisimulate.report.page.scrub import Scrubber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aisimulate.report.figures import Figure
     from aisimulate.report.page.candidates import Importance, Row
-    from aisimulate.report.page.figures import Figure
     from aisimulate.spica.recorded_run import RecordedRun
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -51,7 +51,7 @@ def page_html(run: RecordedRun, *, gpu_hour_price: float | None = None, live: bo
         importances=rated,
         rejected=rejected_groups(run, scrubber),
         evidence=data["evidence"],
-        rivals=rivals(rows, shown),
+        rivals=numbered_rivals(rows, shown),
         data=script_json(scrubber.value(data)),
         scripts=scripts,
         script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),

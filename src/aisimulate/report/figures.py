@@ -1,4 +1,4 @@
-"""What the page compares candidates by: figures with a title, a unit and a direction."""
+"""What candidates are compared by: figures with a title, a unit and a direction."""
 
 from __future__ import annotations
 
