@@ -11,6 +11,7 @@ import yaml
 
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.config.json_text import read_json
 from aisimulate.config.text_file import read_text
@@ -57,6 +58,7 @@ def _parser() -> OneLineParser:
     parser.add_argument(
         "--payload", required=True, type=Path, metavar="FILE", help="spec and traffic, as JSON or YAML"
     )
+    add_set_option(parser)
     parser.add_argument(
         "--format", choices=("table", "json"), default="table", help="what to print (default: %(default)s)"
     )
@@ -77,7 +79,7 @@ def _parser() -> OneLineParser:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.telemetry_interval_ms is not None and arguments.telemetry is None:
         raise InputError("--telemetry-interval-ms has no effect without --telemetry")
-    payload = load_payload(arguments.payload)
+    payload = load_payload(arguments.payload, arguments.overrides)
     _check_outputs(arguments, payload)
     samples: list[str] = []
     timeline = None if arguments.timeline is None else Timeline()
@@ -99,8 +101,8 @@ def _run(arguments: argparse.Namespace) -> int:
     return _deliver(arguments, texts, text)
 
 
-def load_payload(path: Path) -> Mapping[str, Any]:
-    """Read a payload: YAML when the file is named so, else JSON.
+def load_payload(path: Path, overrides: Sequence[str] = ()) -> Mapping[str, Any]:
+    """Read a payload: YAML when the file is named so, else JSON; with what `--set` replaces in it.
 
     Raises:
         InputError: one line that names the file and what is wrong with it.
@@ -117,7 +119,8 @@ def load_payload(path: Path) -> Mapping[str, Any]:
         raise InputError(f"malformed YAML in {name}: {' '.join(str(error).split())}") from error
     if not isinstance(value, Mapping):
         raise InputError(f"{name}: expected an object with spec and traffic")
-    return value
+    changed = with_overrides(value, overrides)
+    return changed if isinstance(changed, Mapping) else value
 
 
 def _check_outputs(arguments: argparse.Namespace, payload: Mapping[str, Any]) -> None:

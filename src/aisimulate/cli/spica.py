@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from aisimulate.cli.arguments import natural, positive, price
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.config.messages import one_line
@@ -31,6 +32,7 @@ from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.run_facts import asked_config
 from aisimulate.spica.search import run_search
 from aisimulate.spica.summary import gates_text
+from aisimulate.spica.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +70,7 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
         metavar="RUN",
         help="go on with an interrupted search (a name of `runs list`, a file, `last`)",
     )
+    add_set_option(parser)
     record = parser.add_mutually_exclusive_group()
     record.add_argument(
         "--run",
@@ -104,7 +107,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _resume(arguments)
     if arguments.gpu_hour_price is not None and (arguments.format != "table" or arguments.dry_run):
         raise InputError("--gpu-hour-price: adds a column to the table of a result, and nothing else")
-    config = load_config(arguments.config)
+    config = load_config(arguments.config, arguments.overrides)
     if arguments.seed is not None:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})
         config = config.model_copy(update={"sweep": sweep})
@@ -119,7 +122,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    unusable = {"--seed": arguments.seed, "--run": arguments.run, "--no-run": arguments.no_run or None}
+    given = arguments.overrides or None
+    unusable = {
+        "--set": given,
+        "--seed": arguments.seed,
+        "--run": arguments.run,
+        "--no-run": arguments.no_run or None,
+    }
     for option, value in {**unusable, "--dry-run": arguments.dry_run or None}.items():
         if value is not None:
             raise InputError(f"{option}: has no effect with --resume, which goes on with what was asked")
@@ -144,14 +153,14 @@ def _new_ledger(arguments: argparse.Namespace) -> Ledger | None:
         return None
 
 
-def load_config(path: Path) -> SmartSearchConfig:
-    """Read and validate a search file.
+def load_config(path: Path, overrides: Sequence[str] = ()) -> SmartSearchConfig:
+    """Read and validate a search file, with what `--set` replaces in it.
 
     Raises:
         InputError: one line that names the file and what is wrong with it.
     """
     try:
-        return SmartSearchConfig.from_yaml(path)
+        return SmartSearchConfig.from_document(with_overrides(load_yaml(path), overrides), path.parent)
     except OSError as error:
         raise InputError(f"could not read config {str(path)!r}: {error.strerror or error}") from error
     except yaml.YAMLError as error:
