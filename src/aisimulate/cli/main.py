@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # name -> (module with a `main(argv) -> exit code`, what it answers)
 COMMANDS = {
+    "init": ("aisimulate.cli.init", "write a first search file for your model, GPUs, traffic and SLA"),
     "spica": ("aisimulate.cli.spica", "find the deployments that serve a workload best"),
     "runs": ("aisimulate.cli.runs", "list, show, export and compare the records of searches"),
     "report": ("aisimulate.cli.report", "write the result page of a search, one HTML file"),
