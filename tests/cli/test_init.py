@@ -36,7 +36,7 @@ GOALS = ([], ["--goal", "throughput"], ["--goal", "pareto"], ["--goal", "e2e_lat
 MODES = (["--mode", "agg"], ["--mode", "disagg"], ["--backend", "vllm,sglang,trtllm"])
 
 
-@pytest.mark.parametrize("options", itertools.product(LOADS, BOUNDS, GOALS, MODES))
+@pytest.mark.parametrize("options", list(itertools.product(LOADS, BOUNDS, GOALS, MODES)))
 def test_every_combination_loads(tmp_path, no_enumeration, options):
     config, text = written(tmp_path, *SYNTHETIC, *itertools.chain(*options))
     load, bounds, goal, _ = options

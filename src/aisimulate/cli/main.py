@@ -29,6 +29,8 @@ COMMANDS = {
         "aisimulate.cli.perf",
         "ask the performance model about one engine: pass times, KV capacity, data",
     ),
+    "doctor": ("aisimulate.cli.doctor", "tell what this installation has, and whether it can work"),
+    "completion": ("aisimulate.cli.completion", "print what lets a shell complete this command line"),
     "trace": ("aisimulate.cli.trace", "describe, check or convert a request trace"),
 }
 

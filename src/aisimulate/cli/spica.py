@@ -61,7 +61,7 @@ def main(
         settle_stderr()
 
 
-def _parser(prog: str, default_format: str) -> OneLineParser:
+def _parser(prog: str = "aisimulate spica", default_format: str = "table") -> OneLineParser:
     parser = OneLineParser(prog=prog, description="Find the deployments that serve a workload best.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path, metavar="FILE", help="the search, as YAML")
