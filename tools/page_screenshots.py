@@ -13,6 +13,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from playwright.sync_api import sync_playwright
+
 SHOTS = {
     "front-light": ("tradeoff", 1000, "light"),
     "front-dark": ("tradeoff", 1000, "dark"),
@@ -25,8 +27,6 @@ SHOTS = {
 
 def main(arguments: list[str]) -> int:
     """Take the pictures; return the exit code."""
-    from playwright.sync_api import sync_playwright
-
     page_file, folder = (Path(argument) for argument in arguments)
     folder.mkdir(parents=True, exist_ok=True)
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
@@ -39,7 +39,9 @@ def main(arguments: list[str]) -> int:
             page.goto(page_file.resolve().as_uri())
             page.wait_for_selector("html[data-ready=yes]")
             if part is not None:
-                page.evaluate("part => document.getElementById(part).scrollIntoView()", part)
+                page.evaluate(
+                    "part => document.getElementById(part).scrollIntoView({behavior: 'instant'})", part
+                )
             page.wait_for_timeout(800)
             page.screenshot(path=str(folder / f"{name}.png"))
             context.close()
