@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "init": ("aisimulate.cli.init", "write a first search file for your model, GPUs, traffic and SLA"),
     "spica": ("aisimulate.cli.spica", "find the deployments that serve a workload best"),
+    "recommend": ("aisimulate.cli.recommend", "the same by another name"),
     "runs": ("aisimulate.cli.runs", "list, show, export and compare the records of searches"),
     "report": ("aisimulate.cli.report", "write the result page of a search, one HTML file"),
     "export": ("aisimulate.cli.export", "write what starts a candidate: commands, containers, Kubernetes"),
