@@ -3,13 +3,14 @@
 #   make test     run every check
 #   make extra    install the optional libraries, and check what uses them
 #   make test-page check the result page in a real Chromium, which it installs where apt-get can
+#   make docs     build the documentation as a site, strictly
 #   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
 #   make parity   compare results with the peer: PEER=path/to/python
 #   make clean    remove .venv and caches
 # PYTHON=python3.12 chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-page extra format bench parity clean
+.PHONY: help demo test test-page docs extra format bench parity clean
 
 RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
@@ -47,6 +48,9 @@ test-page: $(VENV)/page.stamp
 		found=$$(command -v chromium); fi; \
 	CHROMIUM="$$found" $(BIN)/pytest tests/browser
 
+docs: $(VENV)/docs.stamp
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "build/site/index.html"
+
 format: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet --fix $(CODE)
 	@$(BIN)/ruff format --quiet $(CODE)
@@ -75,6 +79,10 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 $(VENV)/extra.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 	$(call install,.[dev$(COMMA)forecast])
 	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
+
+$(VENV)/docs.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(call install,.[docs])
+	@touch $(VENV)/runtime.stamp $@
 
 $(VENV)/page.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 	$(call install,.[dev$(COMMA)page-test])

@@ -101,7 +101,7 @@ def _extra_packages() -> dict[str, list[str]]:
     for requirement in requirements:
         package, _, marker = requirement.partition(";")
         extra = marker.partition("extra ==")[2].strip(" '\"")
-        if extra and not extra.startswith(("dev", "page-test")):
+        if extra and not extra.startswith(("dev", "docs", "page-test")):
             name = package.strip()
             for sign in "<>=!~[ (":
                 name = name.partition(sign)[0]
