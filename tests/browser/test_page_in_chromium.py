@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from aisimulate.cli.page_server import page_server
+from aisimulate.report.inside import Inside, PoolSamples
 from aisimulate.report.page.render import page_html
 from tests.page.made_run import made_run
 
@@ -227,3 +228,19 @@ def test_a_live_page_follows_its_search(visit, tmp_path):
         assert state == {"attempts": 20, "status": "done"}
         assert page.said == []
         server.shutdown()
+
+
+def test_what_a_second_replay_showed_is_drawn(visit, tmp_path, run):
+    number = run.attempts[5].number
+    pools = {"agg": PoolSamples([1, 2], [0, 3], [0.1, 0.9], [2, 2])}
+    inside = Inside([0.0, 1.5], pools, {"measured": 1, "interpolated": 3})
+    path = tmp_path / "inside.html"
+    path.write_text(page_html(run, inside={number: inside}))
+    page = visit(f"{path.as_uri()}#candidate-{number}")
+    assert page.evaluate(POINTS, "inside-plot") == [2, 2, 2, 2]
+    assert (
+        "Its forwards were 25.0% measured, 75.0% interpolated."
+        in page.locator("#candidate-origin").text_content()
+    )
+    assert "agg: requests waiting" in page.locator("#candidate-panel").inner_text()
+    assert page.said == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.arguments import port, price
+from aisimulate.cli.arguments import natural, port, price
 from aisimulate.cli.exit_codes import DONE
 from aisimulate.cli.output import show
 from aisimulate.cli.page_server import serve_page
@@ -14,6 +14,8 @@ from aisimulate.cli.recorded import guarded, run_of
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
 from aisimulate.report.files import check_writable, write_file
+from aisimulate.report.inside import look_inside, replayable_config
+from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
 
 if TYPE_CHECKING:
@@ -43,6 +45,13 @@ def _parser() -> OneLineParser:
         "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
     )
     parser.add_argument(
+        "--inside",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="replay the N best again: their queues and caches over time, the origin of their pass times",
+    )
+    parser.add_argument(
         "--serve",
         action="store_true",
         help="show it at an address of this machine alone, up to date while the search runs",
@@ -58,12 +67,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.serve:
         if arguments.output is not None:
             raise InputError("--output: has no effect with --serve, which writes no file")
+        if arguments.inside:
+            raise InputError("--inside: has no effect with --serve, whose candidates still change")
         return serve_page(path, port=arguments.port or 0, gpu_hour_price=arguments.gpu_hour_price)
     if arguments.port is not None:
         raise InputError("--port: has no effect without --serve")
     output = arguments.output or Path(f"{path.stem}.html")
     check_writable(output, [path])
-    text = page_html(run_of(path), gpu_hour_price=arguments.gpu_hour_price)
+    run = run_of(path)
+    inside = {
+        row.number: look_inside(replayable_config(run), row.candidate)
+        for row in candidate_rows(run)[: arguments.inside]
+    }
+    text = page_html(run, gpu_hour_price=arguments.gpu_hour_price, inside=inside)
     write_file(output, text)
     written = f"wrote {output} ({len(text.encode()) / 1e6:.1f} MB)\n"
     return show(_PROG, written if output.is_file() else "", DONE)

@@ -19,7 +19,7 @@ from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
-from aisimulate.report.answer import answer_of_search, answer_text
+from aisimulate.report.answer import answer_of_search, answer_text, first_origins
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
@@ -186,7 +186,7 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     if result.interrupted and not result.outcomes:
         arguments.output = None  # nothing was measured: an earlier result stays
     document = "" if arguments.output is None else envelope_text(search_envelope(result))
-    code = _deliver(arguments, document, _result_text(result, arguments), code)
+    code = _deliver(arguments, document, _result_text(result, arguments, ledger), code)
     remark = _remark(result)
     if remark:
         say(remark)
@@ -212,7 +212,7 @@ def _deliver(arguments: argparse.Namespace, document: str, text: str, code: int)
     return code if problem is None else fail(arguments.prog, problem, FAILED)
 
 
-def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
+def _result_text(result: SearchResult, arguments: argparse.Namespace, ledger: Ledger | None) -> str:
     if arguments.format == "json":
         return envelope_text(search_envelope(result, top=arguments.top))
     if not result.candidates:
@@ -220,7 +220,10 @@ def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
     goal = result.plan.config.goal
     if arguments.format == "table":
         top = arguments.top or _TABLE_ROWS
-        return answer_text(answer_of_search(result), top, arguments.gpu_hour_price)
+        origins = first_origins(result)
+        if ledger is not None and origins:
+            ledger.describe(first_origins=origins)
+        return answer_text(answer_of_search(result, origins), top, arguments.gpu_hour_price)
     return "\n".join([*ranking_lines(goal, result.candidates, arguments.top), ""])
 
 

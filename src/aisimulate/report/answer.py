@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.report.evidence import evidence_line, verify_lines
 from aisimulate.report.front_plot import front_plot_lines
+from aisimulate.report.inside import is_short, look_inside, origins_text
 from aisimulate.report.ranking import ranking_text
 from aisimulate.spica.versions import program_versions
 
@@ -32,12 +33,22 @@ class Answer:
     numbers: Mapping[int, int] | None = None
 
 
-def answer_of_search(result: SearchResult) -> Answer:
-    """Gather the answer of a search that just ended."""
+def answer_of_search(result: SearchResult, origins: str = "") -> Answer:
+    """Gather the answer of a search that just ended. `origins` are those of `first_origins`."""
     plan = result.plan
     measured = [outcome.candidate for outcome in result.outcomes if outcome.candidate is not None]
-    evidence = evidence_line(plan.config, program_versions(), result.backend_versions, plan.trace_digest)
+    evidence = evidence_line(
+        plan.config, program_versions(), result.backend_versions, plan.trace_digest, origins
+    )
     return Answer(plan.config.goal, result.candidates, measured, evidence)
+
+
+def first_origins(result: SearchResult) -> str:
+    """Say where the pass times of the first candidate came from; empty where replaying it takes long."""
+    if result.interrupted or not result.candidates or not is_short(result.candidates[0]):
+        return ""
+    inside = look_inside(result.plan.config, result.candidates[0])
+    return origins_text(inside.origins, inside.beyond)
 
 
 def answer_of_run(run: RecordedRun) -> Answer:
@@ -47,7 +58,11 @@ def answer_of_run(run: RecordedRun) -> Answer:
     measured = [a.outcome.candidate for a in fresh if a.outcome.candidate is not None]
     facts = run.facts
     evidence = evidence_line(
-        run.config, facts.get("versions", {}), facts.get("backend_versions", {}), facts.get("trace_sha256")
+        run.config,
+        facts.get("versions", {}),
+        facts.get("backend_versions", {}),
+        facts.get("trace_sha256"),
+        str(facts.get("first_origins", "")),
     )
     return Answer(run.config.goal, run.candidates, measured, evidence, numbers)
 

@@ -38,8 +38,9 @@ def evidence_line(
     versions: Mapping[str, str],
     backend_versions: Mapping[str, str],
     trace_digest: str | None,
+    origins: str = "",
 ) -> str:
-    """Say on one line what the numbers were made with."""
+    """Say on one line what the numbers were made with. `origins`: those of the first candidate's forwards."""
     space = config.search_space
     engines = ", ".join(f"{name} {version}" for name, version in backend_versions.items())
     programs = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -51,6 +52,8 @@ def evidence_line(
     ]
     if trace_digest is not None:
         parts.append(f"trace {trace_digest[:_DIGEST_DIGITS]}")
+    if origins:
+        parts.append(f"forwards of the first: {origins}")
     return "; ".join(parts)
 
 

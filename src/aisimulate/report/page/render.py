@@ -6,6 +6,7 @@ import base64
 import hashlib
 import importlib.util
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from aisimulate.core.errors import AISimulateError
 from aisimulate.report.figures import figures
+from aisimulate.report.inside import origins_text
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.page.candidates import candidate_rows, candidates_data, importances, knobs
 from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question
@@ -20,9 +22,10 @@ from aisimulate.report.page.rejected import rejected_groups
 from aisimulate.report.page.scrub import Scrubber
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aisimulate.report.figures import Figure
+    from aisimulate.report.inside import Inside
     from aisimulate.report.page.candidates import Importance, Row
     from aisimulate.spica.recorded_run import RecordedRun
 
@@ -30,8 +33,16 @@ _ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("helpers.js", "charts.js", "panels.js", "main.js")
 
 
-def page_html(run: RecordedRun, *, gpu_hour_price: float | None = None, live: bool = False) -> str:
+def page_html(
+    run: RecordedRun,
+    *,
+    gpu_hour_price: float | None = None,
+    live: bool = False,
+    inside: Mapping[int, Inside] | None = None,
+) -> str:
     """Write the page of a run. `live`: it asks the server it came from whether the run went on.
+
+    `inside`: what second replays of some candidates showed, by the numbers of their attempts.
 
     Raises AISimulateError when the plotting library is not where its package says.
     """
@@ -39,7 +50,8 @@ def page_html(run: RecordedRun, *, gpu_hour_price: float | None = None, live: bo
     rows = candidate_rows(run)
     rated = importances(rows, shown)
     scrubber = Scrubber([run.config.workload.trace_path, run.config.search_space.model_name])
-    data = _data(run, rows, shown, rated, asked_yaml(run, scrubber)) | {"live": live}
+    data = _data(run, rows, shown, rated, asked_yaml(run, scrubber))
+    data |= {"live": live, "inside": {number: _inside(item) for number, item in (inside or {}).items()}}
     scripts = {"plotly": plotly_js(), "page": "\n".join(_asset(name) for name in _SCRIPTS)}
     template = _environment().get_template("page.html.j2")
     return template.render(
@@ -105,6 +117,10 @@ def figure_text(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     return share_text(value) if unit == "share" else number_text(value)
+
+
+def _inside(item: Inside) -> dict[str, Any]:
+    return {**asdict(item), "origins_text": origins_text(item.origins, item.beyond)}
 
 
 def _figure(figure: Figure) -> dict[str, str]:

@@ -191,6 +191,22 @@ function drawParallel(onPoint) {
     axis("", { visible: false, range: [-0.16, 1.06] }), { annotations, shapes }), onPoint);
 }
 
+const INSIDE = [["running", "requests running"], ["waiting", "requests waiting"], ["held", "KV blocks held", "share"], ["workers", "workers"]];
+
+function drawInside(row) {
+  const inside = DATA.inside[row.number];
+  if (!inside || !inside.at_s.length) return;
+  const colours = [colour("accent"), colour("front"), colour("second"), colour("soft")];
+  const traces = [];
+  Object.entries(inside.pools).forEach(([pool, samples], which) => INSIDE.forEach(([name, title], index) => {
+    traces.push({ type: "scatter", mode: "lines", name: `${pool}: ${title}`, x: inside.at_s, y: samples[name], line: { color: colours[index],
+      width: 1.5, dash: which ? "dot" : "solid", shape: name === "workers" ? "hv" : "linear" }, yaxis: ["y", "y", "y2", "y3"][index] });
+  }));
+  draw("inside-plot", traces, layout(axis("seconds of the replay", { anchor: "y3" }), axis("requests", { domain: [0.5, 1], rangemode: "tozero" }), {
+    yaxis2: axis("KV held", { domain: [0.24, 0.44], range: [0, 1], tickformat: ".0%" }),
+    yaxis3: axis("workers", { domain: [0, 0.18], rangemode: "tozero" }) }));
+}
+
 const LATENCIES = [["ttft_ms", "time to first token"], ["tpot_ms", "inter-token, per request"], ["itl_ms", "inter-token, per gap"],
   ["e2e_latency_ms", "request latency"]];
 const QUANTILES = [["min", 0], ["median", 0.5], ["p75", 0.75], ["p90", 0.9], ["p95", 0.95], ["p99", 0.99], ["max", 1]];

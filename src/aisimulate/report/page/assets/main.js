@@ -31,6 +31,7 @@ function follow() {
 function drawAll() {
   drawTradeoff(open, STATE.shown);
   drawLatencies("latency-plot", [STATE.shown]);
+  drawInside(STATE.shown);
   drawLatencies("compare-plot", [STATE.left, STATE.right]);
   drawHistory(open);
   drawImportance();

@@ -38,8 +38,28 @@ function configTable(rows) {
 
 function originText(row) {
   const config = configOf(row);
+  const inside = DATA.inside[row.number];
+  const origins = inside && inside.origins_text ? ` Its forwards were ${inside.origins_text}.` : "";
   return `Pass times of ${config.backend} ${config.backend_version || ""} on ${config.hardware_sku}: ${DATA.evidence["Pass times and memory"]}. ` +
-    `Time of a mixed pass: ${DATA.evidence["Time of a mixed pass"]}. Programs: ${DATA.evidence.Programs}. Seed: ${DATA.evidence.Seed}.`;
+    `Time of a mixed pass: ${DATA.evidence["Time of a mixed pass"]}. Programs: ${DATA.evidence.Programs}. Seed: ${DATA.evidence.Seed}.${origins}`;
+}
+
+/** What a second replay showed over time: plots, and their least, mean and most as a table. */
+function insideParts(row) {
+  const inside = DATA.inside[row.number];
+  if (!inside) return [make("p", { class: "note" }, "`aisimulate report RUN --inside N` also shows the N best over time.")];
+  const parts = [make("h3", {}, "Over time")];
+  if (inside.note) parts.push(make("p", {}, inside.note));
+  if (!inside.at_s.length) return parts;
+  parts.push(make("div", { id: "inside-plot", class: "plot tall", role: "img", "aria-label": "Requests, KV blocks and workers over time; the table below sums them up" }));
+  const rows = Object.entries(inside.pools).flatMap(([pool, samples]) => INSIDE.map(([name, title, unit]) => {
+    const values = samples[name];
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    return make("tr", {}, make("th", { scope: "row" }, `${pool}: ${title}`), ...[Math.min(...values), mean, Math.max(...values)]
+      .map((value) => make("td", {}, numberText(value, unit))));
+  }));
+  parts.push(scrolling("Over time", table(`${inside.at_s.length} samples over time`, ["of all workers", "least", "mean", "most"], rows)));
+  return parts;
 }
 
 function scrolling(label, child) {
@@ -58,11 +78,13 @@ function showCandidate(row) {
         make("div", { id: "latency-plot", class: "plot short", role: "img", "aria-label": "Distribution of latencies; the table below holds its numbers" }),
         scrolling("Latencies", latencyTable(row)))),
     make("h3", {}, "Launch"), launch ? make("pre", { id: "candidate-launch" }, launch) : make("p", {}, "There is no launch command for this engine."),
+    ...insideParts(row),
     make("h3", {}, "Where its timing data came from"), make("p", { id: "candidate-origin" }, originText(row)),
     make("details", { open: "" }, make("summary", {}, "Configuration"), scrolling("Configuration", configTable([row]))),
     make("details", {}, make("summary", {}, "Every metric"), scrolling("Every metric", table("Every number of its report", ["metric", "value"],
       DATA.metric_names.map((name, index) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, numberText(row.metrics[index]))))))));
   drawLatencies("latency-plot", [row]);
+  drawInside(row);
   document.querySelectorAll("#candidates-table tr.chosen").forEach((line) => line.classList.remove("chosen"));
   const line = document.querySelector(`#candidates-table tr[data-number="${row.number}"]`);
   if (line) line.classList.add("chosen");
