@@ -129,8 +129,13 @@ class SmartSearchConfig(SpicaModel):
         Raises OSError (unreadable file), yaml.YAMLError (syntax, unsafe tag, repeated key) or
         pydantic.ValidationError.
         """
-        config = cls.model_validate(load_yaml(Path(path)))
-        config._source = _Source(Path(path).parent)
+        return cls.from_document(load_yaml(Path(path)), Path(path).parent)
+
+    @classmethod
+    def from_document(cls, document: object, folder: Path) -> SmartSearchConfig:
+        """Validate what a file in `folder` holds. Raises pydantic.ValidationError."""
+        config = cls.model_validate(document)
+        config._source = _Source(folder)
         return config
 
     @property
