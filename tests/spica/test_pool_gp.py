@@ -16,6 +16,7 @@ from aisimulate.spica.pool_gp.improvement import (
     expected_improvement,
     expected_volume,
 )
+from aisimulate.spica.pool_gp.inputs import Inputs
 from aisimulate.spica.pool_gp.model import squash_bad_half
 from aisimulate.spica.pool_gp.optimizer import PoolOptimizer
 from aisimulate.spica.pool_gp.screening import contradicts
@@ -93,10 +94,14 @@ def test_expected_volume_orders_as_the_exact_area_does():
     assert set(np.argsort(-exact)[:3]) & set(np.argsort(-estimated)[:2])
 
 
+def unlabelled(numbers):
+    return Inputs(numbers, np.empty((len(numbers), 0), dtype=np.intp))
+
+
 def test_the_gradient_of_the_posterior():
-    x, y = RNG.random((30, 4)), RNG.standard_normal(30)
-    means, deviations = np.zeros(6), np.ones(6)
-    at = np.array([-0.5, 0.2, 0.1, -0.3, 0.2, -2.0])
+    x, y = Inputs(RNG.random((30, 4)), RNG.integers(0, 3, (30, 2))), RNG.standard_normal(30)
+    means, deviations = np.zeros(8), np.ones(8)
+    at = np.array([-0.5, 0.2, 0.1, -0.3, -0.4, -1.1, 0.2, -2.0])
     args = (x, y, means, deviations)
     error = check_grad(lambda v: hyper._loss(v, *args)[0], lambda v: hyper._loss(v, *args)[1], at)
     assert error < 1e-4 * np.linalg.norm(hyper._loss(at, *args)[1])
@@ -106,17 +111,28 @@ def test_a_process_predicts_and_knows_where_it_does_not_know():
     x = RNG.random((60, 3))
     y = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
     process = GaussianProcess(3)
-    process.fit(x[:50], y[:50])
-    near, far = process.at(x[50:]), process.at(x[50:] + 3.0)
+    process.fit(unlabelled(x[:50]), y[:50])
+    near, far = process.at(unlabelled(x[50:])), process.at(unlabelled(x[50:] + 3.0))
     assert np.abs(near.mean - y[50:]).max() < 0.2
     assert far.deviation.min() > 3 * near.deviation.max()
+
+
+def test_labels_have_offsets_of_their_own():
+    numbers, labels = RNG.random((60, 2)), RNG.integers(0, 4, (60, 1))
+    values = numbers[:, 0] + np.array([0.0, 3.0, -2.0, 1.0])[labels[:, 0]]
+    process = GaussianProcess(2, 1)
+    process.fit(Inputs(numbers, labels), values)
+    middle = np.full((5, 2), 0.5)
+    prediction = process.at(Inputs(middle, np.arange(5)[:, None]))
+    assert prediction.mean[:4] - prediction.mean[0] == pytest.approx([0.0, 3.0, -2.0, 1.0], abs=0.1)
+    assert prediction.deviation[4] > 5 * prediction.deviation[:4].max()  # a label never seen
 
 
 def test_believing_is_fitting_the_mean():
     x, y = RNG.random((40, 2)), RNG.standard_normal(40).cumsum()
     process = GaussianProcess(2)
-    process.fit(x, y)
-    candidates = RNG.random((20, 2))
+    process.fit(unlabelled(x), y)
+    candidates = unlabelled(RNG.random((20, 2)))
     prediction = process.at(candidates, beliefs=2)
     mean, before = prediction.mean.copy(), prediction.deviation
     prediction.believe(4)
@@ -167,6 +183,9 @@ class GridPool:
 
     def features(self, keys):
         return np.array(keys, dtype=float).reshape(-1, 2) / 39
+
+    def labels(self, keys):
+        return np.empty((len(keys), 0), dtype=np.intp)
 
     def truth(self, keys):
         x, y = self.features(keys).T

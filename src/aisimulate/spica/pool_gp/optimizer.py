@@ -8,6 +8,7 @@ import numpy as np
 
 from aisimulate.spica.pool_gp.acquisition import expected_gains, pick_batch
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
+from aisimulate.spica.pool_gp.inputs import Inputs
 from aisimulate.spica.pool_gp.model import Model
 from aisimulate.spica.pool_gp.pool import Key, Pool
 from aisimulate.spica.pool_gp.screening import Band, contradicts
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
 FIRST_POINTS = 16
 _FEWEST_LEARNT = 8  # measurements before there is a model
-_SCREENED = 20_000  # keys screened at the start
+_SCREENED = 12_000  # keys screened at the start
+# Then, so many times, the neighbours of the best of them.
+_SCREEN_ROUNDS, _SCREEN_BEST, _SCREEN_NEAR = 6, 100, 20
 # Candidates per ask: from the whole pool, near the screened front, near the best measured ones.
-_DRAWN, _BANDED, _NEAR_BEST = 1_000, 600, 1_000
+_DRAWN, _BANDED, _NEAR_BEST = 800, 500, 1_000
 _MOST_BEST = 60  # members of the front whose neighbours are candidates; of a single objective
 _MOST_BEST_SINGLE = 8
 _POLISH_ROUNDS, _POLISHED, _POLISH_NEAR = 2, 24, 16
@@ -53,6 +56,7 @@ class PoolOptimizer(Generic[Key]):
         self._logs: list[Floats] = []
         self._infeasible: list[Key] = []
         self._model: Model | None = None
+        self._shortlisted: list[Key] = []  # what the last ask chose from: as good a start as any
         self._queue: list[Key] | None = None
         self._band: Band[Key] | None = None
         self._best, self._stagnant = 0.0, 0
@@ -92,9 +96,21 @@ class PoolOptimizer(Generic[Key]):
             drawn = drawn[: _SCREENED // 10]
             rows = far_apart(self._pool.features(drawn), FIRST_POINTS)
         else:
+            drawn, screened = self._climbed(drawn, screened)
             self._band = Band(drawn, screened)
             rows = spread_over_front(screened, FIRST_POINTS)
         return [drawn[row] for row in rows]
+
+    def _climbed(self, keys: list[Key], screened: Floats) -> tuple[list[Key], Floats]:
+        """Go on screening near the best, and return all that was screened."""
+        for _ in range(_SCREEN_ROUNDS):
+            best = spread_over_front(screened, _SCREEN_BEST)
+            near = [key for row in best for key in self._pool.near(keys[row], _SCREEN_NEAR, self._rng)]
+            seen = set(keys)
+            fresh = [key for key in self._new(near) if key not in seen]
+            if fresh and (more := self._pool.screen(fresh)) is not None:
+                keys, screened = keys + fresh, np.concatenate([screened, more])
+        return keys, screened
 
     def _new(self, keys: Sequence[Key]) -> list[Key]:
         return [key for key in dict.fromkeys(keys) if key not in self._asked]
@@ -114,16 +130,19 @@ class PoolOptimizer(Generic[Key]):
 
     def _learn(self) -> tuple[Model, Floats]:
         """Fit the model; return it and what it now thinks of the measured configurations."""
-        x, logs = self._pool.features(self._keys), np.array(self._logs)
+        x, logs = self._inputs(self._keys), np.array(self._logs)
         logs = np.maximum(logs, logs.max(0) - _WIDEST)
         prior = self._prior(self._keys)
         if prior is not None and contradicts(logs, prior):
             self._band, prior, self.prior_dropped = None, None, True
         if self._model is None:
-            self._model = Model(x.shape[1], self._objectives)
-        bad = self._pool.features(self._infeasible) if self._infeasible else x[:0]
+            self._model = Model(*x.columns, self._objectives)
+        bad = self._inputs(self._infeasible) if self._infeasible else x[slice(0)]
         self._model.fit(x, logs, prior, bad)
         return self._model, np.exp(self._model.at(x, prior, 0).means)
+
+    def _inputs(self, keys: Sequence[Key]) -> Inputs:
+        return Inputs(self._pool.features(keys), self._pool.labels(keys))
 
     def _prior(self, keys: Sequence[Key]) -> Floats | None:
         """Return the logarithms of the screened objectives, while the screen is believed."""
@@ -133,7 +152,7 @@ class PoolOptimizer(Generic[Key]):
         return None if screened is None else np.log(np.maximum(screened, self._band.floor))
 
     def _outlook(self, model: Model, keys: Sequence[Key], beliefs: int = 0) -> Outlook:
-        return model.at(self._pool.features(keys), self._prior(keys), beliefs)
+        return model.at(self._inputs(keys), self._prior(keys), beliefs)
 
     def _shortlist(self, model: Model, known: Floats) -> list[Key]:
         """Collect candidates, go on from the most promising ones, and keep the best."""
@@ -150,10 +169,11 @@ class PoolOptimizer(Generic[Key]):
             seen = set(keys)
             fresh = [key for key in self._new(near) if key not in seen]
             keys += fresh
-        return [keys[row] for row in np.argsort(-gains, kind="stable")[:_SHORTLIST]]
+        self._shortlisted = [keys[row] for row in np.argsort(-gains, kind="stable")[:_SHORTLIST]]
+        return self._shortlisted
 
     def _candidates(self, known: Floats) -> list[Key]:
-        keys = self._pool.draw(_DRAWN, self._rng)
+        keys = self._pool.draw(_DRAWN, self._rng) + self._shortlisted
         if self._band is not None:
             keys += self._band.draw(_BANDED, self._rng)
         best = spread_over_front(known, _MOST_BEST if self._objectives > 1 else _MOST_BEST_SINGLE)
@@ -165,7 +185,7 @@ class PoolOptimizer(Generic[Key]):
     def _explorers(self, known: Floats) -> tuple[int, ...]:
         """Choose the places of a batch that explore: more of them when the best no longer grows."""
         if self._objectives > 1:
-            return ()
+            return (7,)
         best = float(known.max())
         self._stagnant = 0 if best > _GROWTH * self._best else self._stagnant + 1
         self._best = max(best, self._best)
