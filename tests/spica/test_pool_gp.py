@@ -13,13 +13,16 @@ from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
 from aisimulate.spica.pool_gp.improvement import (
     expected_area,
     expected_excess,
+    expected_gain,
     expected_improvement,
     expected_volume,
+    worth,
 )
 from aisimulate.spica.pool_gp.inputs import Inputs
 from aisimulate.spica.pool_gp.model import squash_bad_half
 from aisimulate.spica.pool_gp.optimizer import PoolOptimizer
 from aisimulate.spica.pool_gp.screening import contradicts
+from aisimulate.spica.pool_gp.trials import best_of_groups, hardly_known
 
 RNG = np.random.default_rng(7)
 KNOWN = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 4.0], [0.5, 0.5]])
@@ -226,3 +229,85 @@ def test_a_wrong_screen_is_dropped_and_overcome():
     share, optimizer = share_after(GridPool(wrong), 72)
     assert optimizer.prior_dropped
     assert share > 0.95
+
+
+def test_worth_is_what_expected_gains_add_to():
+    values = np.array([[0.6, 0.5]])
+    for objectives in (1, 2, 3):
+        known = RNG.random((6, objectives)) + 0.5
+        unit = known.max(0)
+        better = np.exp(np.full((1, objectives), 0.7))
+        added = worth(np.concatenate([known, better]), unit) - worth(known, unit)
+        sure = np.full((1, objectives), 1e-6)
+        assert expected_gain(np.log(better), sure, known)[0] == pytest.approx(added, rel=1e-3)
+    assert worth(values, values[0]) == pytest.approx(0.3)
+
+
+class TestTrials:
+    """Three engines: the first well known, the second tried once, the third never."""
+
+    MEASURED = np.array([[0], [0], [0], [1]])
+    CANDIDATES = np.array([[0], [1], [2], [2], [2]])
+
+    def test_only_what_is_hardly_measured_is_a_group(self):
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        assert [list(rows) for rows in groups] == [[1], [2, 3, 4]]
+
+    def test_a_whole_curve_is_worth_more_than_one_point(self):
+        means = np.log([[3.0, 1.0], [2.4, 1.8], [2.4, 1.8], [1.8, 2.4], [1.0, 3.0]])
+        deviations = np.full((5, 2), 0.3)
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        first, second = best_of_groups(means, deviations, np.ones(5), groups, KNOWN[:3], 0.0)
+        assert list(second.rows) == [1]
+        assert set(first.rows) == {2, 3, 4}
+        assert first.value > second.value > 0
+
+    def test_nothing_is_worth_trying_when_other_measurements_gain_more(self):
+        means, deviations = np.log(np.full((5, 2), 1.8)), np.full((5, 2), 0.1)
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        assert all(t.value == 0 for t in best_of_groups(means, deviations, np.ones(5), groups, KNOWN, 9.0))
+
+    def test_what_is_hardly_feasible_is_not_tried(self):
+        means, deviations = np.log(np.full((5, 2), 1.8)), np.full((5, 2), 0.1)
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        trials = best_of_groups(means, deviations, np.array([1, 1, 0, 0, 0.9]), groups, KNOWN, 0.0)
+        assert sorted(list(trial.rows) for trial in trials) == [[1], [4]]
+
+
+class EnginePool(GridPool):
+    """The grid on 12 engines that the screen knows to 10 %. It takes the best one for much the worst."""
+
+    FACTORS = np.array([0.93, 1.08, 0.96, 1.11, 0.9, 1.02, 1.0, 1.05, 0.97, 0.94, 1.1, 0.8])
+
+    def draw(self, count, rng):
+        return [(x, y, int(rng.integers(12))) for x, y in super().draw(count, rng)]
+
+    def near(self, key, count, rng):
+        return [(x, y, key[2]) for x, y in super().near(key[:2], count, rng)]
+
+    def features(self, keys):
+        numbers = np.array(keys, dtype=float).reshape(-1, 3)
+        return numbers / (39, 39, 11)
+
+    def labels(self, keys):
+        return np.array([[engine] for _, _, engine in keys], dtype=np.intp).reshape(-1, 1)
+
+    def truth(self, keys):
+        x, y, engine = self.features(keys).T
+        good = np.exp(-8 * (y - 0.7) ** 2) * np.where(engine == 1, 1.3, 1.0)
+        return np.column_stack([(0.05 + x) * good, (1.05 - x**3) * good])
+
+    def screen(self, keys):
+        engines = self.labels(keys)
+        return self.truth(keys) * self.FACTORS[engines] / np.where(engines == 11, 1.3, 1.0)
+
+
+def test_every_engine_is_tried_when_the_screen_may_be_wrong_about_one():
+    pool = EnginePool()
+    optimizer = PoolOptimizer(pool, objectives=2, seed=3)
+    found = []
+    for _ in range(10):
+        for key in optimizer.ask(8):
+            optimizer.tell(key, pool.truth([key])[0])
+            found.append(key)
+    assert sum(engine == 11 for _, _, engine in found) > 20

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Generic
 import numpy as np
 
 from aisimulate.spica.pool_gp.acquisition import expected_gains, pick_batch
+from aisimulate.spica.pool_gp.considered import Considered
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
 from aisimulate.spica.pool_gp.inputs import Inputs
 from aisimulate.spica.pool_gp.model import Model
 from aisimulate.spica.pool_gp.pool import Key, Pool
 from aisimulate.spica.pool_gp.screening import Band, contradicts
+from aisimulate.spica.pool_gp.trials import PER_GROUP, best_of_groups, by_label, hardly_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,8 @@ _MOST_BEST = 60  # members of the front whose neighbours are candidates; of a si
 _MOST_BEST_SINGLE = 8
 _POLISH_ROUNDS, _POLISHED, _POLISH_NEAR = 2, 24, 16
 _SHORTLIST = 400  # candidates that a batch is picked from
+_MOST_TRIALS = 2  # of a batch
+_MOST_HOPEFUL = 60  # groups that are kept in mind
 _TINY = 1e-9  # stands for values that have no logarithm
 _WIDEST = 9.0  # logarithm of how far below the best a value may be to make a difference
 # A single objective whose best has not grown by half a per cent for this many asks is stagnant.
@@ -56,6 +60,7 @@ class PoolOptimizer(Generic[Key]):
         self._logs: list[Floats] = []
         self._infeasible: list[Key] = []
         self._model: Model | None = None
+        self._hopeful: list[Key] = []
         self._shortlisted: list[Key] = []  # what the last ask chose from: as good a start as any
         self._queue: list[Key] | None = None
         self._band: Band[Key] | None = None
@@ -98,6 +103,10 @@ class PoolOptimizer(Generic[Key]):
         else:
             drawn, screened = self._climbed(drawn, screened)
             self._band = Band(drawn, screened)
+            groups = by_label(self._pool.labels(drawn))
+            self._hopeful = [
+                drawn[rows[row]] for rows in groups for row in spread_over_front(screened[rows], PER_GROUP)
+            ]
             rows = spread_over_front(screened, FIRST_POINTS)
         return [drawn[row] for row in rows]
 
@@ -122,11 +131,15 @@ class PoolOptimizer(Generic[Key]):
 
     def _by_model(self, count: int) -> list[Key]:
         model, known = self._learn()
-        candidates = self._shortlist(model, known)
-        if not candidates:
+        considered = self._consider(model, known)
+        if not considered.keys:
             return self._at_random(count)
+        self._shortlisted = considered.best(_SHORTLIST)
+        given = self._trials(considered, known)[:count]
+        candidates = list(dict.fromkeys(given + self._shortlisted))
         outlook = self._outlook(model, candidates, count)
-        return [candidates[row] for row in pick_batch(outlook, known, count, self._explorers(known))]
+        rows = pick_batch(outlook, known, count, self._explorers(known), len(given))
+        return [candidates[row] for row in rows]
 
     def _learn(self) -> tuple[Model, Floats]:
         """Fit the model; return it and what it now thinks of the measured configurations."""
@@ -154,26 +167,48 @@ class PoolOptimizer(Generic[Key]):
     def _outlook(self, model: Model, keys: Sequence[Key], beliefs: int = 0) -> Outlook:
         return model.at(self._inputs(keys), self._prior(keys), beliefs)
 
-    def _shortlist(self, model: Model, known: Floats) -> list[Key]:
-        """Collect candidates, go on from the most promising ones, and keep the best."""
-        keys = self._new(self._candidates(known))
-        gains = np.empty(0)
-        fresh = keys
-        for rounds_left in range(_POLISH_ROUNDS, -1, -1):
+    def _consider(self, model: Model, known: Floats) -> Considered[Key]:
+        """Predict candidates, then go on from the most promising ones."""
+        considered: Considered[Key] = Considered()
+        fresh = self._new(self._candidates(known))
+        for round_ in range(_POLISH_ROUNDS + 1):
+            if round_:
+                near = [
+                    key
+                    for best in considered.best(_POLISHED)
+                    for key in self._pool.near(best, _POLISH_NEAR, self._rng)
+                ]
+                fresh = considered.without_known(self._new(near))
             if fresh:
-                gains = np.concatenate([gains, expected_gains(self._outlook(model, fresh), known)])
-            if not rounds_left:
-                break
-            top = np.argsort(-gains, kind="stable")[:_POLISHED]
-            near = [key for row in top for key in self._pool.near(keys[row], _POLISH_NEAR, self._rng)]
-            seen = set(keys)
-            fresh = [key for key in self._new(near) if key not in seen]
-            keys += fresh
-        self._shortlisted = [keys[row] for row in np.argsort(-gains, kind="stable")[:_SHORTLIST]]
-        return self._shortlisted
+                outlook = self._outlook(model, fresh)
+                considered.add(fresh, outlook, expected_gains(outlook, known))
+        return considered
+
+    def _trials(self, considered: Considered[Key], known: Floats) -> list[Key]:
+        """Choose what to try because much may follow from it, and remember what else was promising.
+
+        Only with a screen, which is right about much but may be wrong about an engine as a whole.
+        """
+        if self._band is None:
+            return []
+        labels = self._pool.labels(considered.keys)
+        measured = self._pool.labels(self._keys)
+        expected = float(considered.gains.max())
+        groups = hardly_known(measured, labels)
+        trials = best_of_groups(
+            considered.means, considered.deviations, considered.chance, groups, known, expected
+        )
+        self._hopeful = [considered.keys[row] for trial in trials[:_MOST_HOPEFUL] for row in trial.rows]
+        chosen: list[Key] = []
+        for trial in trials:
+            key = considered.keys[trial.rows[0]]
+            if trial.value > expected and key not in chosen and len(chosen) < _MOST_TRIALS:
+                chosen.append(key)
+        return chosen
 
     def _candidates(self, known: Floats) -> list[Key]:
-        keys = self._pool.draw(_DRAWN, self._rng) + self._shortlisted
+        keys = self._pool.draw(_DRAWN, self._rng) + self._shortlisted + self._hopeful
+        keys += [key for hopeful in self._hopeful for key in self._pool.near(hopeful, 1, self._rng)]
         if self._band is not None:
             keys += self._band.draw(_BANDED, self._rng)
         best = spread_over_front(known, _MOST_BEST if self._objectives > 1 else _MOST_BEST_SINGLE)
@@ -185,7 +220,7 @@ class PoolOptimizer(Generic[Key]):
     def _explorers(self, known: Floats) -> tuple[int, ...]:
         """Choose the places of a batch that explore: more of them when the best no longer grows."""
         if self._objectives > 1:
-            return (7,)
+            return ()
         best = float(known.max())
         self._stagnant = 0 if best > _GROWTH * self._best else self._stagnant + 1
         self._best = max(best, self._best)
