@@ -275,9 +275,10 @@ class TestTrials:
 
 
 class EnginePool(GridPool):
-    """The grid on 12 engines that the screen knows to 10 %. It takes the best one for much the worst."""
+    """The grid on 12 engines whose speeds the screen does not know. It takes the fastest for the slowest."""
 
-    FACTORS = np.array([0.93, 1.08, 0.96, 1.11, 0.9, 1.02, 1.0, 1.05, 0.97, 0.94, 1.1, 0.8])
+    SPEEDS = np.array([0.93, 1.08, 0.96, 1.11, 0.9, 1.02, 1.0, 1.05, 0.97, 0.94, 1.1, 1.4])
+    SCREENED = 0.85
 
     def draw(self, count, rng):
         return [(x, y, int(rng.integers(12))) for x, y in super().draw(count, rng)]
@@ -293,21 +294,21 @@ class EnginePool(GridPool):
         return np.array([[engine] for _, _, engine in keys], dtype=np.intp).reshape(-1, 1)
 
     def truth(self, keys):
-        x, y, engine = self.features(keys).T
-        good = np.exp(-8 * (y - 0.7) ** 2) * np.where(engine == 1, 1.3, 1.0)
+        x, y, _ = self.features(keys).T
+        good = np.exp(-8 * (y - 0.7) ** 2) * self.SPEEDS[self.labels(keys)[:, 0]]
         return np.column_stack([(0.05 + x) * good, (1.05 - x**3) * good])
 
     def screen(self, keys):
         engines = self.labels(keys)
-        return self.truth(keys) * self.FACTORS[engines] / np.where(engines == 11, 1.3, 1.0)
+        return self.truth(keys) / self.SPEEDS[engines] * np.where(engines == 11, self.SCREENED, 1.0)
 
 
-def test_every_engine_is_tried_when_the_screen_may_be_wrong_about_one():
+def test_an_engine_is_tried_when_the_screen_may_be_wrong_about_it():
     pool = EnginePool()
     optimizer = PoolOptimizer(pool, objectives=2, seed=3)
-    found = []
-    for _ in range(10):
+    tried = []
+    for _ in range(5):
         for key in optimizer.ask(8):
             optimizer.tell(key, pool.truth([key])[0])
-            found.append(key)
-    assert sum(engine == 11 for _, _, engine in found) > 20
+            tried.append(key[2])
+    assert 11 in tried  # after 33 measurements; by expected improvement alone after 57

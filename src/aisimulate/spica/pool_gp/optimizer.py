@@ -199,12 +199,9 @@ class PoolOptimizer(Generic[Key]):
             considered.means, considered.deviations, considered.chance, groups, known, expected
         )
         self._hopeful = [considered.keys[row] for trial in trials[:_MOST_HOPEFUL] for row in trial.rows]
-        chosen: list[Key] = []
-        for trial in trials:
-            key = considered.keys[trial.rows[0]]
-            if trial.value > expected and key not in chosen and len(chosen) < _MOST_TRIALS:
-                chosen.append(key)
-        return chosen
+        worthy = [trial for trial in trials if trial.value > max(expected, 0.0)]
+        rows = dict.fromkeys(int(trial.rows[0]) for trial in worthy)
+        return [considered.keys[row] for row in rows][:_MOST_TRIALS]
 
     def _candidates(self, known: Floats) -> list[Key]:
         keys = self._pool.draw(_DRAWN, self._rng) + self._shortlisted + self._hopeful

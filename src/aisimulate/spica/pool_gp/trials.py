@@ -6,6 +6,7 @@ deployments with that engine, so its worth is what all of them together might ad
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,22 @@ def by_label(labels: Ints) -> list[Ints]:
     return groups
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What measuring a group promises to gain, and its best rows, the best first."""
+
+    value: float
+    rows: Ints
+
+
 def hardly_known(measured: Ints, candidates: Ints) -> list[Ints]:
     """Group candidates by each label that has hardly been measured."""
     groups: list[Ints] = []
     for place in range(candidates.shape[1]):
-        labels, counts = np.unique(measured[:, place], return_counts=True)
-        known = set(labels[counts >= _HARDLY].tolist())
-        grouped = by_label(candidates[:, place : place + 1])
-        groups += [rows for rows in grouped if int(candidates[rows[0], place]) not in known]
+        counts = Counter(measured[:, place].tolist())
+        for rows in by_label(candidates[:, place : place + 1]):
+            if counts[int(candidates[rows[0], place])] < _HARDLY:
+                groups.append(rows)
     return groups
 
 
@@ -57,20 +66,17 @@ def best_of_groups(
     `means` and `deviations` are of the logarithms, `chance` is that of being feasible, a row per candidate.
     `otherwise` is the gain of a measurement spent on something else.
     """
-    likely = [rows[chance[rows] >= _LOWEST_CHANCE] for rows in groups]
-    trials = [_trial(means[rows], deviations[rows], rows, known, otherwise) for rows in likely if len(rows)]
+    trials = []
+    for group in groups:
+        rows = group[chance[group] >= _LOWEST_CHANCE]
+        if len(rows):
+            value, best = _promise(means[rows], deviations[rows], known, otherwise)
+            trials.append(Trial(value, rows[best]))
     return sorted(trials, key=lambda trial: -trial.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A group of candidates: the gain that trying it promises; its best, best first."""
-
-    value: float
-    rows: Ints
-
-
-def _trial(means: Floats, deviations: Floats, rows: Ints, known: Floats, otherwise: float) -> Trial:
+def _promise(means: Floats, deviations: Floats, known: Floats, otherwise: float) -> tuple[float, Ints]:
+    """Return the expected gain of a group beyond what its harvest would gain elsewhere, and its best rows."""
     unit = known.max(0)
     before = worth(known, unit)
     value = 0.0
@@ -79,4 +85,4 @@ def _trial(means: Floats, deviations: Floats, rows: Ints, known: Floats, otherwi
         gain = worth(np.concatenate([known, shifted]), unit) - before
         value += chance * max(gain - _HARVEST * otherwise, 0.0)
     hoped = expected_gain(means + _TYPICAL_SHIFT * deviations, 0.1 * deviations, known)
-    return Trial(value, rows[np.argsort(-hoped, kind="stable")[:PER_GROUP]])
+    return value, np.argsort(-hoped, kind="stable")[:PER_GROUP]
