@@ -145,6 +145,7 @@ class _Watch(Observer):
 
     def left(self, worker: WatchedWorker, now_ns: int) -> None:
         """Forget a worker."""
+        del now_ns
         self._workers.pop(worker.index, None)
 
     def before(self, now_ns: int) -> None:
