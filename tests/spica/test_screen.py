@@ -177,7 +177,7 @@ def search_config(**workload):
 def test_estimates_are_close_to_replays():
     config = search_config()
     plan = plan_search(config)
-    context = _context(plan, None, SilentObserver(), check=False)
+    context = _context(plan, None, check=False)
     screen = BranchScreen(plan.config, context.backend_versions)
     errors = []
     for branch in plan.branches:

@@ -156,7 +156,7 @@ def rank_correlation(left, right):
 
 def test_the_order_is_that_of_replays():
     plan = plan_search(search_config())
-    context = _context(plan, None, SilentObserver(), check=False)
+    context = _context(plan, None, check=False)
     screen = BranchScreen(plan.config, context.backend_versions, plan.model_context_tokens)
     measured, estimated = [], []
     for branch in plan.branches:
