@@ -88,7 +88,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     if opening:
         pool.take(opening)
     keys = sequence.keys
-    match = pool.miss if keys is None else pool.match(keys, tokens // size)
+    match = pool.miss if keys is None else pool.match(keys, sequence.tail_start)
     hit, held, _, _ = match
     start = hit * size
     is_cut = tokens - start > rank.pass_tokens - batch

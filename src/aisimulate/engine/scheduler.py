@@ -150,9 +150,13 @@ class RankScheduler(PricedRun):
         if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
-        elif sequence.keys is not None:
+        if sequence.keys is None:
+            sequence.tail_start = 0
+        else:
             self.pool.stride = sequence.stride
-            sequence.tail_start = tokens // self.block_size
+            full = tokens // self.block_size
+            if sequence.tail_start > full:
+                sequence.tail_start = full
         limit = params.max_model_len
         if limit is not None and sequence.end_tokens > limit:
             sequence.end_tokens = max(tokens, limit)
@@ -164,7 +168,7 @@ class RankScheduler(PricedRun):
         """Count the prompt's full blocks that other requests may hit."""
         if sequence.keys is None:
             return 0
-        return sequence.input_tokens // self.block_size
+        return sequence.input_tokens // self.block_size if sequence.planned else sequence.tail_start
 
     def _impossible(self, sequence: Sequence) -> str:
         """Name why a request cannot be served at all; it is rejected at the head of the queue."""
