@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import try_admit
+from aisimulate.engine.finishing import complete_due
 
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
@@ -60,7 +61,7 @@ def prefill_alone(rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int) 
         if rank.fresh:
             rank.settle_second_tokens(now_ns)
         if done >= decoders.next_due:
-            rank.complete(decoders.pop_finished(), 1, now_ns, [])
+            complete_due(rank, now_ns)
         if is_last:
             _join(rank, sequence, now_ns)
             break

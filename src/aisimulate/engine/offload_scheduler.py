@@ -46,6 +46,7 @@ class Offloading(RankScheduler):
     ) -> None:
         super().__init__(params, timer)
         self.pool = OffloadPool(params.num_gpu_blocks, self.block_size)
+        self.ends_alone = False  # a pool of this kind does more
         # The slot is in the subclasses: two bases with slots of their own cannot be joined.
         self.host = HostSide(offload, self.pool, disk)  # type: ignore[misc]
 

@@ -58,6 +58,7 @@ class RankScheduler(PricedRun):
         "decoders",
         "deferring",
         "done",
+        "ends_alone",
         "entered",
         "eventful",
         "fifo",
@@ -126,6 +127,8 @@ class RankScheduler(PricedRun):
         # Prefill cadence of a group: whether this pass defers prefills, and whether the last one that did not
         # left someone waiting.
         self.deferring = self.capacity_bound = False
+        # Whether the end of a request is nothing but that.
+        self.ends_alone = params.enable_prefix_caching and type(self).complete is RankScheduler.complete
         self.runs_on = True  # whether a pass that begins with a preemption may be the first of a run
         self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
         self.try_admit: Callable[[Any, Sequence, int], bool] = try_admit  # the rule for the head of the queue
