@@ -8,7 +8,6 @@ import pytest
 from aisimulate.core.errors import TimingError
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.evaluate import Prepared, measure, prepare
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.random_sampler import RandomSampler

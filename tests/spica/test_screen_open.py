@@ -11,7 +11,6 @@ from aisimulate.core.errors import UnsupportedError
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.config_goal import SLATarget
 from aisimulate.spica.evaluate import Prepared, measure, prepare
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 from aisimulate.spica.screen.branch_screen import BranchScreen

@@ -202,9 +202,10 @@ def _lookup(rank: RankScheduler, sequence: Sequence) -> tuple[Match, int]:
     keys, pool, tokens = sequence.keys, rank.pool, sequence.tokens
     assert keys is not None
     size = rank.block_size
-    shared = sequence.input_tokens // size
-    if sequence.planned and sequence.most_computed > sequence.input_tokens:
-        shared = sequence.most_computed // size  # a generated block has an identity once it was computed
+    shared = sequence.tail_start
+    if sequence.planned:
+        # A generated block has an identity once it was computed.
+        shared = max(sequence.input_tokens, sequence.most_computed) // size
     match = pool.match(keys, shared)
     tail = sequence.len if match[0] == shared else 0
     if match[0] * size >= tokens < sequence.end_tokens and not tail:

@@ -38,6 +38,7 @@ class Handoff:
             min(request.output_tokens, 1),
             request.keys,
             request.stride,
+            common_blocks=request.tail_start,
         )
         request.handoff = self.source.handoff = self
         self.held_ns: int | None = None

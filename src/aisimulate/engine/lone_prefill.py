@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import try_admit
+from aisimulate.engine.finishing import complete_due
 
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
@@ -70,7 +71,7 @@ def prefill_alone(
         if rank.fresh:
             rank.settle_second_tokens(now_ns)
         if done >= decoders.next_due:
-            rank.complete(decoders.pop_finished(), 1, now_ns, terminal)
+            terminal += complete_due(rank, now_ns)
         if is_last:
             _join(rank, sequence, now_ns, terminal)
             break
@@ -98,7 +99,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     if opening:
         pool.take(opening)
     keys = sequence.keys
-    match = pool.miss if keys is None else pool.match(keys, tokens // size)
+    match = pool.miss if keys is None else pool.match(keys, sequence.tail_start)
     hit, held, _, _ = match
     start = hit * size
     is_cut = tokens - start > rank.pass_tokens - batch

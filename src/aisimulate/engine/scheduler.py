@@ -59,6 +59,7 @@ class RankScheduler(PricedRun):
         "decoders",
         "deferring",
         "done",
+        "ends_alone",
         "entered",
         "eventful",
         "fifo",
@@ -127,6 +128,8 @@ class RankScheduler(PricedRun):
         # Prefill cadence of a group: whether this pass defers prefills, and whether the last one that did not
         # left someone waiting.
         self.deferring = self.capacity_bound = False
+        # Whether the end of a request is nothing but that.
+        self.ends_alone = params.enable_prefix_caching and type(self).complete is RankScheduler.complete
         self.runs_on = True  # whether a pass that begins with a preemption may be the first of a run
         self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
         self.try_admit: Callable[[Any, Sequence, int], bool] = try_admit  # the rule for the head of the queue
@@ -152,9 +155,13 @@ class RankScheduler(PricedRun):
         if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
-        elif sequence.keys is not None:
+        if sequence.keys is None:
+            sequence.tail_start = 0
+        else:
             self.pool.stride = sequence.stride
-            sequence.tail_start = tokens // self.block_size
+            full = tokens // self.block_size
+            if sequence.tail_start > full:
+                sequence.tail_start = full
         limit = params.max_model_len
         if limit is not None and sequence.end_tokens > limit:
             sequence.end_tokens = max(tokens, limit)
@@ -166,7 +173,7 @@ class RankScheduler(PricedRun):
         """Count the prompt's full blocks that other requests may hit."""
         if sequence.keys is None:
             return 0
-        return sequence.input_tokens // self.block_size
+        return sequence.input_tokens // self.block_size if sequence.planned else sequence.tail_start
 
     def _impossible(self, sequence: Sequence) -> str:
         """Name why a request cannot be served at all; it is rejected at the head of the queue."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 REJECTED = "rejected"
+EVERY_BLOCK = 1 << 62
 FAILED = "failed"  # refused by the decode worker after its prefill
 
 
@@ -53,7 +54,8 @@ class Sequence:
     Authored part: `origin`, `ordinal` (dispatch order, 0-based), `arrival_ns` on the clock, `input_tokens`
     (accumulated history included), `output_tokens` (requested).
     Content: `keys[p // stride]` identifies the content of full KV block p of prompt (and, with
-    `planned`, of prompt plus output); `keys is None` means the prompt is shared with nobody.
+    `planned`, of prompt plus output); `keys is None` means the prompt is shared with nobody, and
+    `common_blocks` that nobody else has the blocks after so many.
     Outcome, times in ns or None: `admissions` (instant, reused tokens) per admission,
     `first_token_ns`, `second_token_ns`, `last_token_ns`, `terminal_ns`; `status` is None while unfinished;
     `emitted_tokens`; `reason` of a rejection; `worker` and `rank` it was placed on.
@@ -141,6 +143,7 @@ class Sequence:
         keys: list[int] | None,
         stride: int = 1,
         planned: bool = False,
+        common_blocks: int = EVERY_BLOCK,
     ) -> None:
         self.ordinal = ordinal
         self.origin = origin
@@ -168,7 +171,7 @@ class Sequence:
         self.node: Node | None = None
         self.segments: list[tuple[Node, int]] | None = None
         self.segment_start = 0
-        self.tail_start = 0
+        self.tail_start = common_blocks  # until it is queued
         self.len = 0
         self.stale = 0
 

@@ -136,10 +136,11 @@ class SglangScheduler(PricedRun):
         if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
-        sequence.shared = 0
         if (keys := sequence.keys) is not None:
             pool.stride = sequence.stride
             sequence.shared = len(keys) if sequence.planned else prompt // pool.page_size
+        else:
+            sequence.shared = 0
         sequence.leaf = pool.root
         sequence.computed = sequence.inserted = sequence.order = 0
         limit = params.max_model_len
@@ -374,8 +375,13 @@ class SglangScheduler(PricedRun):
 
     def finish_due(self, end_ns: int) -> list[Sequence]:
         """Complete the decoders that have all their tokens; they got the last at `end_ns`."""
-        finished = self.decoders.pop_finished()
-        self.reservations.finish(len(finished), self.decoders.passes)
+        decoders = self.decoders
+        finished = decoders.buckets[decoders.next_due]
+        if len(finished) == 1:
+            decoders.pop_single()
+        else:
+            finished = decoders.pop_finished()
+        self.reservations.finish(len(finished), decoders.passes)
         complete = self.pool.complete
         if self.planned or self.recent:
             for sequence in finished:
@@ -454,6 +460,18 @@ class SglangScheduler(PricedRun):
                 self._emit(sequence, end_ns)
                 pool.cache(sequence, sequence.tokens // page_size)
             self.add_decoder(sequence)
+
+    def join_one(self, sequence: Sequence, end_ns: int) -> None:
+        """`join` for a sequence that joins alone, as most do."""
+        pool, page_size, tokens = self.pool, self.params.block_size, sequence.tokens
+        if tokens % page_size == 0:
+            if not pool.free + pool.inactive:
+                self.join([sequence], end_ns)
+                return
+            pool.take(1)
+        self._emit(sequence, end_ns)
+        pool.cache(sequence, (tokens + 1) // page_size)
+        self.add_decoder(sequence)
 
     def add_decoder(self, sequence: Sequence) -> None:
         """Let a sequence whose tokens all have a page decode from the next pass on."""

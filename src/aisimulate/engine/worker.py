@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.chunk_rows import commit_row, head_waits, plan_row
+from aisimulate.engine.finishing import complete_due
 from aisimulate.engine.gap_log import Absences
 from aisimulate.engine.lone_prefill import prefill_alone
 from aisimulate.engine.run_worker import RunWorker
@@ -83,7 +84,7 @@ class RankWorker(RunWorker[RankScheduler]):
             done = decoders.passes = done + passes
             decoders.context_tokens = context + passes * batch
             if done >= decoders.next_due:
-                rank.complete(decoders.pop_finished(), 1, now_ns, [])
+                complete_due(rank, now_ns)
         return now_ns
 
     def _run_plan(self, now_ns: int, until_ns: int) -> int:
@@ -206,7 +207,6 @@ class RankWorker(RunWorker[RankScheduler]):
         # `RankScheduler.commit` of a run, without its questions.
         self.busy = False
         decoders, passes = rank.decoders, self._passes
-        terminal: list[Sequence] = []
         done, context = decoders.passes, rank.run_context
         self.gap_log.runs += (batch, context, passes, batch, done)
         if blocks := decoders.demand(passes) - rank._opening:
@@ -217,8 +217,8 @@ class RankWorker(RunWorker[RankScheduler]):
         done = decoders.passes = done + passes
         decoders.context_tokens = context + passes * batch
         if done >= decoders.next_due:
-            rank.complete(decoders.pop_finished(), 1, self.end_ns, terminal)
-        return terminal
+            return complete_due(rank, self.end_ns)
+        return []
 
     def _end_chunks(self) -> list[Sequence]:
         partial, chunks = self._rank.partial, self._chunks

@@ -16,6 +16,14 @@ from aisimulate.core.units import NS_PER_MS, clock_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import TypeAlias
+
+    import numpy as np
+    import numpy.typing as npt
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+_MOST_COUNTED_IDS = 1 << 22  # beyond that, the counters would take much memory
 
 
 class PlainSessions(ListOf[Session]):
@@ -25,7 +33,7 @@ class PlainSessions(ListOf[Session]):
     `ids[bounds[i] : bounds[i + 1]]`; nobody shares content when `ids` is None.
     """
 
-    __slots__ = ("arrivals_ms", "bounds", "ids", "inputs", "numbers", "outputs", "prefix")
+    __slots__ = ("_common", "arrivals_ms", "bounds", "ids", "inputs", "numbers", "outputs", "prefix")
 
     def __init__(self, prefix: str, *, with_ids: bool) -> None:
         self.prefix = prefix
@@ -35,6 +43,7 @@ class PlainSessions(ListOf[Session]):
         self.outputs = array("I")
         self.bounds = array("Q", [0])
         self.ids = array("I") if with_ids else None
+        self._common: Ints | None = None  # content ids at the start of each prompt that others have too
 
     def add(
         self,
@@ -112,6 +121,17 @@ class PlainSessions(ListOf[Session]):
         order = np.argsort(starts_ns, kind="stable")
         return array("q", starts_ns[order].tobytes()), array("q", order.astype(np.int64).tobytes())
 
+    def common_blocks(self, stride: int) -> array[int] | None:
+        """Count the blocks at the start of each prompt that another one may have, `stride` per content id.
+
+        None where it is not worth while: of a very long trace, or one whose ids are not numbered.
+        """
+        if self.ids is None or not 0 < len(self.ids) <= _MOST_COUNTED_IDS:
+            return None
+        if self._common is None:
+            self._common = _common_ids(self.ids, self.bounds)
+        return array("q", (self._common * stride).tobytes()) if len(self._common) else None
+
 
 def _joined(ids: array[int], more: list[int]) -> array[int]:
     """Append ids, in 32 bits each as long as all fit."""
@@ -120,3 +140,18 @@ def _joined(ids: array[int], more: list[int]) -> array[int]:
     except OverflowError:
         ids = array("Q", ids) + array("Q", more)
     return ids
+
+
+def _common_ids(ids: array[int], bounds: array[int]) -> Ints:
+    """Count the ids at the start of each row that are in the trace more than once; empty: not counted."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    all_ids = np.frombuffer(ids, dtype=ids.typecode)
+    if int(all_ids.max()) > 4 * _MOST_COUNTED_IDS:
+        return np.empty(0, dtype=np.int64)
+    edges = np.frombuffer(bounds, dtype=bounds.typecode).astype(np.int64)
+    starts, stops = edges[:-1], edges[1:]
+    single = np.flatnonzero(np.bincount(all_ids)[all_ids] == 1)
+    single = np.append(single, len(all_ids))
+    first_single = single[np.searchsorted(single, starts)]
+    return np.minimum(first_single, stops) - starts

@@ -6,7 +6,7 @@ from itertools import count, repeat
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import to_ms
-from aisimulate.engine.sequence import Origin, Sequence
+from aisimulate.engine.sequence import EVERY_BLOCK, Origin, Sequence
 from aisimulate.workload.plain import PlainSessions
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class PlainRequests:
     of the trace, unless it says nothing about them (`as_authored` is false).
     """
 
-    __slots__ = ("_as_authored", "_sessions", "_starters", "_stride")
+    __slots__ = ("_as_authored", "_common", "_sessions", "_starters", "_stride")
 
     dp_rank = None  # none of them names a rank
 
@@ -31,6 +31,7 @@ class PlainRequests:
         self._starters = starters
         self._stride = stride
         self._as_authored = as_authored
+        self._common = sessions.common_blocks(stride)
 
     @property
     def extremes(self) -> tuple[int, int] | None:
@@ -52,7 +53,8 @@ class PlainRequests:
         ids, bounds = sessions.ids, sessions.bounds
         keys = repeat(None) if ids is None else (ids[bounds[i] : bounds[i + 1]] for i in chosen)
         # The engine looks keys up, slices and compares them, which arrays do as well among themselves.
-        columns = (ready_ns, inputs, outputs, keys, repeat(self._stride))
+        common = map(self._common.__getitem__, chosen) if self._common else repeat(EVERY_BLOCK)
+        columns = (ready_ns, inputs, outputs, keys, repeat(self._stride), repeat(False), common)
         return list(map(Sequence, count(first), repeat(self), *columns))
 
     def start_one(self, number: int, ready_ns: int) -> Sequence:
@@ -67,6 +69,7 @@ class PlainRequests:
             sessions.outputs[index],
             None if ids is None else ids[bounds[index] : bounds[index + 1]],  # type: ignore[arg-type]
             self._stride,
+            common_blocks=self._common[index] if self._common else EVERY_BLOCK,
         )
 
 
