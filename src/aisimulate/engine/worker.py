@@ -307,7 +307,11 @@ class RankWorker(RunWorker[RankScheduler]):
 class PrefillWorker(RankWorker):
     """A worker of a rank that only computes prompts."""
 
-    __slots__ = ()
+    __slots__ = ("_given_back",)
+
+    def __init__(self, rank: RankScheduler) -> None:
+        super().__init__(rank)
+        self._given_back = 0  # prompts, since the row in flight began
 
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a row of them, at `now_ns`; return whether there was work for one."""
@@ -319,11 +323,31 @@ class PrefillWorker(RankWorker):
         self.plans += 1
         self._start_ns = now_ns
         if partial is not None and self._start_chunks(partial):
+            self._given_back = 0
             return True
         self._passes = rank.plan(now_ns)
         self.end_ns = now_ns + rank.pass_ns
         self.busy = rank.eventful
         return self.busy
+
+    def boundary_within(self, at_ns: int) -> int | None:
+        """Find the first boundary from `at_ns` on inside the row in flight, for a prompt that is given back.
+
+        None if there is none, or if the row has to be cut there. Else the next chunk takes what became free,
+        even after a cut, so the same blocks are evicted in the end as if each pass had been planned alone.
+        """
+        chunks, rank = self._chunks, self._rank
+        if len(chunks) < 2 or at_ns > self.end_ns - chunks[-1]:
+            return None
+        self._given_back += 1
+        if self._given_back > rank.pass_tokens // rank.block_size // 2:
+            return None  # half of a chunk, as some may be left over from a row that was cut
+        boundary_ns = self._start_ns
+        for pass_ns in chunks:
+            boundary_ns += pass_ns
+            if boundary_ns >= at_ns:
+                break
+        return boundary_ns
 
     def cut(self, at_ns: int) -> None:
         """End the row in flight at its first pass boundary at or after `at_ns`: a prompt is given back."""
