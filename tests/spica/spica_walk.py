@@ -110,8 +110,11 @@ def look(config: Config, monkeypatch: Any) -> Look:
         return execute(payload)
 
     def one_by_one(context: EvaluationContext, **asked: Any) -> EvaluationPool:
-        pools.append(asked)
-        return InProcessPool(context) if asked["max_eval_seconds"] is None else open_pool(context, **asked)
+        time_budget = asked["time_budget"]
+        pools.append({name: value for name, value in asked.items() if value is not time_budget})
+        if asked["max_eval_seconds"] is None:
+            return InProcessPool(context, time_budget=time_budget)
+        return open_pool(context, **asked)
 
     monkeypatch.setattr("aisimulate.spica.evaluator.execute", recorded)
     monkeypatch.setattr("aisimulate.spica.search.open_pool", one_by_one)
@@ -220,6 +223,7 @@ ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
+SIZED = changed(RATE, {"goal": {"target": "min_gpus", "sla": {"ttft_ms": 1e6}, "min_goodput_rps": 0.5}})
 # One worker that cannot serve all in time, and a planner that looks every second.
 LOOP = {
     "enable_throughput_scaling": False,

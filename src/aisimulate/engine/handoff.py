@@ -32,10 +32,7 @@ class Handoff:
         self.request = request
         self.source = Sequence(
             request.ordinal,
-            request.turn,
-            request.session,
-            request.turn_index,
-            request.arrival_ms,
+            request.origin,
             request.arrival_ns,
             request.input_tokens,
             min(request.output_tokens, 1),

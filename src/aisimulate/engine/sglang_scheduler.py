@@ -157,6 +157,19 @@ class SglangScheduler(PricedRun):
         """Whether a pass can start."""
         return bool(self.waiting or self.decoders.count)
 
+    @property
+    def others_hold(self) -> bool:
+        """Whether pages will become free although nobody decodes."""
+        return self.held > 0
+
+    @property
+    def finishes(self) -> bool:
+        """Whether somebody ends with the next pass that does not prefill, without decoding."""
+        return False
+
+    def promote(self, now_ns: int) -> None:
+        """Let sequences that have their prompt decode: where prompts are computed there are none."""
+
     def _turn_away(self) -> None:
         """Reject the waiting sequences that can never be served."""
         self.doomed = False
@@ -208,7 +221,7 @@ class SglangScheduler(PricedRun):
         """Select prompts; a head that has to wait although nothing runs would wait for ever."""
         while self.waiting:
             self.refusal = admit_waiting(self, now_ns)
-            if self.selected or self.decoders.count or self.refusal is None or self.held:
+            if self.selected or self.decoders.count or self.refusal is None or self.others_hold:
                 return
             head = self.waiting.popleft()
             self.reject(head, self.refusal.reason, head.computed)
@@ -245,6 +258,9 @@ class SglangScheduler(PricedRun):
                 return False
             if opening > pool.free + pool.inactive:
                 self.lagging = True  # it has to wait
+                # What is reserved is estimated anew, from those that decode: nobody.
+                self.ratio.restart(0.0)
+                self.ratio.advance(not self.retracted)
                 return False
         pool.take(opening)
         self._opening = opening
@@ -284,11 +300,11 @@ class SglangScheduler(PricedRun):
     def _retract(self) -> None:
         """Take out decoders until the next token of all others has room; a lone one can never go on.
 
-        It may go on once prompts on their way to this rank have arrived, which hold pages meanwhile.
+        It may go on once others that hold pages meanwhile have let go of them.
         """
         decoders, pool = self.decoders, self.pool
         while decoders.opening() > pool.free + pool.inactive:
-            if self.held and decoders.count == 1:
+            if decoders.count == 1 and self.others_hold:
                 break
             sequence = min(decoders.members, key=_generated)
             self._take_out(sequence)

@@ -12,7 +12,7 @@ from aisimulate.core.units import NS_PER_MS
 from aisimulate.engine.sequence import COMPLETED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from aisimulate.engine.sequence import Sequence
 
@@ -42,33 +42,10 @@ class Columns:
     @classmethod
     def of(cls, sequences: Iterable[Sequence], *, disaggregated: bool = False) -> Columns:
         """Collect the counted ones among `sequences`; admissions of a handoff are those of both workers."""
-        if disaggregated:
-            handed = [s for s in sequences if s.status == COMPLETED]
-            return cls.of_counted(handed, [_reusing_admissions(s) for s in handed])
-        return cls.of_counted([s for s in sequences if s.status == COMPLETED and s.admissions])
-
-    @classmethod
-    def of_counted(cls, sequences: list[Sequence], admissions: list[Admissions] | None = None) -> Columns:
-        """Collect the numbers of requests all of which count; `admissions` unless they are their own."""
-        if admissions is None:
-            admissions = [s.admissions for s in sequences]
-        inputs = _column([s.input_tokens for s in sequences])
-        first_reuse = _column([admitted[0][1] for admitted in admissions])
-        best_reuse = first_reuse.copy()
-        for index, admitted in enumerate(admissions):
-            if len(admitted) > 1:
-                best_reuse[index] = max(reused for _, reused in admitted)
-        return cls(
-            inputs,
-            _column([s.tokens for s in sequences]) - inputs,
-            _column([s.arrival_ns for s in sequences]),
-            _column([s.first_token_ns for s in sequences]),
-            _column([s.second_token_ns for s in sequences]),
-            _column([s.last_token_ns for s in sequences]),
-            _column([s.terminal_ns for s in sequences]),
-            first_reuse,
-            best_reuse,
-        )
+        numbers = np.fromiter(_numbers(sequences, disaggregated), np.int64)
+        columns = numbers.reshape(-1, len(cls.__slots__)).T.copy()
+        columns[1] -= columns[0]
+        return cls(*columns)
 
     @classmethod
     def joined(cls, parts: list[Columns], order: Ints) -> Columns:
@@ -84,12 +61,26 @@ class Columns:
         return len(self.input_tokens)
 
 
-def _column(values: list[int] | list[int | None]) -> Ints:
-    """Pack one number of each request, 0 where it has none."""
-    try:
-        return np.fromiter(values, np.int64, len(values))
-    except TypeError:
-        return np.array([value or 0 for value in values], np.int64)
+def _numbers(sequences: Iterable[Sequence], disaggregated: bool) -> Iterator[int]:
+    """Give the numbers of each counted request, all its tokens in place of its output.
+
+    One request after the other: to go through all of them for each column would fetch them from memory again.
+    """
+    for s in sequences:
+        if s.status != COMPLETED or not (
+            admissions := _reusing_admissions(s) if disaggregated else s.admissions
+        ):
+            continue
+        yield s.input_tokens
+        yield s.tokens
+        yield s.arrival_ns
+        yield s.first_token_ns or 0
+        yield s.second_token_ns or 0
+        yield s.last_token_ns or 0
+        yield s.terminal_ns or 0
+        first_reuse = admissions[0][1]
+        yield first_reuse
+        yield first_reuse if len(admissions) == 1 else max(reused for _, reused in admissions)
 
 
 def _reusing_admissions(sequence: Sequence) -> Admissions:

@@ -328,17 +328,36 @@ class Fleet:
 
         No pass starts at the instant of an arrival before it is placed: what arrives then joins that pass.
         """
-        ready = [0] * len(self._workers)  # when a worker may start its next pass
+        ready_ns = [0] * len(self._workers)  # when a worker may start its next pass
         while batch := self._driver.pop_first(_BATCH):
-            for sequence in batch:
-                index, sequence.rank = self._placement.place(sequence)
-                sequence.worker = index
-                worker = self._workers[index]
-                arrival_ns = sequence.arrival_ns
-                ready_ns = worker.advance(ready[index], arrival_ns)
-                ready[index] = max(ready_ns, arrival_ns)
-                worker.submit(sequence)
+            for index, arriving in enumerate(self._place_all(batch)):
+                ready_ns[index] = _serve(self._workers[index], arriving, ready_ns[index])
             if len(self._driver.sequences) > self._tidy_above:
                 self._tidy_up()
         for index, worker in enumerate(self._workers):
-            self.end_ns = max(self.end_ns, worker.advance(ready[index], NEVER))
+            self.end_ns = max(self.end_ns, worker.advance(ready_ns[index], NEVER))
+
+    def _place_all(self, batch: list[Sequence]) -> list[list[Sequence]]:
+        """Place requests; list, by worker, those that it gets."""
+        place = self._placement.place
+        lanes: list[list[Sequence]] = [[] for _ in self._workers]
+        for sequence in batch:
+            sequence.worker, sequence.rank = place(sequence)
+            lanes[sequence.worker].append(sequence)
+        return lanes
+
+
+def _serve(worker: Worker, arriving: list[Sequence], ready_ns: int) -> int:
+    """Let a worker that may start a pass at `ready_ns` run until the last of these requests came.
+
+    Return when it may start the next one.
+    """
+    advance, submit = worker.advance, worker.submit
+    for sequence in arriving:
+        arrival_ns = sequence.arrival_ns
+        if ready_ns < arrival_ns:
+            ready_ns = advance(ready_ns, arrival_ns)
+            if ready_ns < arrival_ns:
+                ready_ns = arrival_ns
+        submit(sequence)
+    return ready_ns

@@ -25,7 +25,7 @@ class PoolRoundRobin:
 
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
-        authored = sequence.turn.dp_rank
+        authored = sequence.origin.dp_rank
         if self._dp_size == 1:
             return next(self._rotation), authored or 0
         places = self._workers if authored is not None else self._workers * self._dp_size

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence as ListOf
-from itertools import accumulate, chain, islice, repeat
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, overload
 
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.core.units import NS_PER_MS, clock_ns, to_ms
-from aisimulate.engine.sequence import Sequence
+from aisimulate.core.units import NS_PER_MS, clock_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -112,62 +111,6 @@ class PlainSessions(ListOf[Session]):
             starts_ns = np.array([clock_ns(ms) for ms in self.arrivals_ms], np.int64)
         order = np.argsort(starts_ns, kind="stable")
         return array("q", starts_ns[order].tobytes()), array("q", order.astype(np.int64).tobytes())
-
-    def dispatch(
-        self,
-        ordinals: Iterable[int],
-        ready_ns: array[int],
-        chosen: array[int],
-        stride: int,
-        *,
-        as_authored: bool,
-    ) -> list[Sequence]:
-        """Make the requests of the `chosen` sessions, ready at these instants.
-
-        They arrive at the instants of the trace, unless it says nothing about them (`as_authored` is false).
-        """
-        rows = list(map(PlainRow, zip(repeat(self), chosen, strict=False)))
-        arrivals_ms = map(self.arrivals_ms.__getitem__, chosen) if as_authored else map(to_ms, ready_ns)
-        inputs, outputs = map(self.inputs.__getitem__, chosen), map(self.outputs.__getitem__, chosen)
-        ids, bounds = self.ids, self.bounds
-        keys = repeat(None) if ids is None else (ids[bounds[i] : bounds[i + 1]] for i in chosen)
-        numbers = islice(ordinals, len(rows))
-        columns = (arrivals_ms, ready_ns, inputs, outputs, keys, repeat(stride))
-        return list(map(Sequence, numbers, rows, rows, repeat(0), *columns))
-
-    def request(self, index: int, ordinal: int, ready_ns: int, arrival_ms: float, stride: int) -> Sequence:
-        """Make the request of one session: `dispatch` where few are ready at a time."""
-        row, ids, bounds = PlainRow((self, index)), self.ids, self.bounds
-        return Sequence(
-            ordinal,
-            row,  # type: ignore[arg-type]  # all that is asked of a turn, or of a session
-            row,  # type: ignore[arg-type]
-            0,
-            arrival_ms,
-            ready_ns,
-            self.inputs[index],
-            self.outputs[index],
-            None if ids is None else ids[bounds[index] : bounds[index + 1]],  # type: ignore[arg-type]
-            stride,
-        )
-
-
-class PlainRow(tuple[PlainSessions, int]):
-    """What a request knows of the session and the turn that it is: (sessions, index)."""
-
-    __slots__ = ()
-
-    request_id = metadata = dp_rank = None
-
-    @property
-    def session_id(self) -> str:
-        """The id of the session."""
-        return self[0].name(self[1])
-
-    @property
-    def output_tokens(self) -> int:
-        """Tokens that are asked for."""
-        return self[0].outputs[self[1]]
 
 
 def _joined(ids: array[int], more: list[int]) -> array[int]:
