@@ -181,7 +181,7 @@ class DisaggFleet(Fleet):
         self._ends[index] = NEVER
         terminal = self._workers[index].finish()
         for _, _, handoff in self._deferred.pop(index, ()):
-            self._give_back(handoff)
+            self._give_back(handoff, now_ns)
         for source in terminal:
             if source.status is None:
                 source.handoff.held_ns = now_ns
@@ -213,13 +213,16 @@ class DisaggFleet(Fleet):
             source = handoff.source
             worker = workers[source.worker]
             if worker.busy:
+                if type(worker) is PrefillWorker and (boundary_ns := worker.boundary_within(now_ns)):
+                    self._give_back(handoff, boundary_ns)
+                    continue
                 worker.cut(now_ns)
                 end_ns = ends[source.worker] = worker.end_ns
                 if end_ns > now_ns:
                     self._defer(source.worker, source.rank, self._release, handoff)
                     continue
             elif not worker.has_work:
-                self._give_back(handoff)  # for which it did not wait
+                self._give_back(handoff, now_ns)  # for which it did not wait
                 continue
             self._release(handoff)
         if laggard.is_alone:
@@ -435,13 +438,13 @@ class DisaggFleet(Fleet):
         if not self._between_passes(source.worker):
             self._defer(source.worker, source.rank, self._release, handoff)
             return
-        self._give_back(handoff)
+        self._give_back(handoff, self._now_ns)
 
-    def _give_back(self, handoff: Handoff) -> None:
+    def _give_back(self, handoff: Handoff, now_ns: int) -> None:
         source = handoff.source
         self._sources[source.worker][source.rank].release(source)
         if handoff.activated_ns is not None:
-            handoff.released_ns = self._now_ns
+            handoff.released_ns = now_ns
 
     def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
         """End a request that never decodes, and give back what it holds elsewhere."""

@@ -108,6 +108,7 @@ class Fleet:
                 worker.ends_early = True
                 if extremes is not None:
                     worker.ranks[0].expect(*extremes)
+                    worker.is_only = len(self._workers) == 1 and not self._driver.is_independent
 
     # Shared clock -----------------------------------------------------------------------------------
 
