@@ -31,6 +31,7 @@ from spica_walk import (
     SETTLING,
     SHARED,
     SHARED_DISK,
+    SIZED,
     SWEEP,
     TRACE,
     TRACE_PATH,
@@ -314,8 +315,14 @@ GOAL: dict[str, tuple[Effect, ...]] = {
     "target": (
         Acts(POOL, {"goal.target": "e2e_latency"}, ("results",)),
         Acts(POOL, {"goal.target": "throughput_per_gpu"}, ("results",)),
+        Acts(POOL, {"goal.target": "ttft"}, ("results",)),
+        Acts(POOL, {"goal.target": "itl"}, ("results",)),
     ),
     "sla": (Acts(TRACE, {"goal.sla": {"e2e_ms": 100}}),),
+    "strict_sla": (
+        Acts(changed(GOODPUT, {"goal.sla": {"e2e_ms": 0.001}}), {"goal.strict_sla": True}, ("statuses",)),
+    ),
+    "min_goodput_rps": (Acts(SIZED, {"goal.min_goodput_rps": 1e6}, ("statuses",)),),
     "pareto_objectives": (
         Acts(FRONT, {"goal.pareto_objectives": ["throughput", "e2e_latency"]}, ("results",)),
     ),
@@ -332,14 +339,48 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Acts(DRAWN, {"sweep.parallel_evals": 3}, ("pools",)),
     ),
     "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
+    "max_trials": (Acts(DRAWN, {"sweep.max_trials": 3}),),
+    "max_seconds": (Acts(DRAWN, {"sweep.max_seconds": 1e-9}),),
+    "executor": (
+        Refused(
+            DRAWN,
+            {"sweep.executor": "ray", "sweep.max_worker_mb": 5000},
+            "max_worker_mb: not with executor ray",
+            Why.CHOICE,
+        ),
+    ),
+    "max_worker_mb": (Acts(DRAWN, {"sweep.max_worker_mb": 100_000}, ("pools",)),),
     "random_seed": (Acts(SEEDED, {"sweep.random_seed": 2}),),
     "max_eval_seconds": (Acts(PINNED, {"sweep.max_eval_seconds": 0.001}, ("statuses",)),),
+    "policy": (
+        Acts(SEEDED, {"sweep.policy": "thorough", "sweep.sampler": "auto", "sweep.max_rounds": None}),
+        Acts(SEEDED, {"sweep.policy": "focused", "sweep.sampler": "auto"}),
+    ),
     "sampler": (
         Acts(DRAWN, {"sweep.sampler": "grid"}),
         Acts(POOL, {"sweep.sampler": "random", "sweep.random_seed": 3}),
+        Acts(SEEDED, {"sweep.sampler": "quasi-random"}),
+    ),
+    "sampler_algorithm": (
+        Refused(DRAWN, {"sweep.sampler_algorithm": "tpe"}, "optuna and vizier have", Why.CHOICE),
+    ),
+    "max_suggest_seconds": (
+        Refused(DRAWN, {"sweep.max_suggest_seconds": 9}, "only the sampler vizier is limited", Why.CHOICE),
+    ),
+    "max_suggest_mb": (
+        Refused(DRAWN, {"sweep.max_suggest_mb": 900}, "only the sampler vizier is limited", Why.CHOICE),
     ),
     "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
     "early_stop": (Acts(SETTLING, {"sweep.early_stop": "off"}, ("statuses",)),),
+    "load_predictor_choice": (
+        Acts(FORECAST, {"sweep.load_predictor_choice": "replay"}, ("payloads", "pools")),
+        Inert(
+            SCALED,
+            {"sweep.load_predictor_choice": "replay"},
+            "sweep.load_predictor_choice: no effect without throughput scaling over a trace",
+            Why.POLICY,
+        ),
+    ),
 }
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),

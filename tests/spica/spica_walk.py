@@ -114,8 +114,11 @@ def look(config: Config, monkeypatch: Any) -> Look:
         return recorded
 
     def one_by_one(context: EvaluationContext, **asked: Any) -> EvaluationPool:
-        pools.append(asked)
-        return InProcessPool(context) if asked["max_eval_seconds"] is None else open_pool(context, **asked)
+        time_budget = asked["time_budget"]
+        pools.append({name: value for name, value in asked.items() if value is not time_budget})
+        if asked["max_eval_seconds"] is None:
+            return InProcessPool(context, time_budget=time_budget)
+        return open_pool(context, **asked)
 
     for replay in (execute, execute_until_settled):
         monkeypatch.setattr(f"aisimulate.spica.evaluator.{replay.__name__}", recording(replay))
@@ -227,6 +230,7 @@ CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "
 SETTLING = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 40, "num_request_ratio": 10}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
+SIZED = changed(RATE, {"goal": {"target": "min_gpus", "sla": {"ttft_ms": 1e6}, "min_goodput_rps": 0.5}})
 # One worker that cannot serve all in time, and a planner that looks every second.
 LOOP = {
     "enable_throughput_scaling": False,

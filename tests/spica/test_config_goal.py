@@ -29,8 +29,11 @@ def test_directions():
         "throughput_per_gpu": True,
         "throughput_per_user": True,
         "e2e_latency": False,
+        "ttft": False,
+        "itl": False,
         "goodput": True,
         "goodput_per_gpu": True,
+        "min_gpus": False,
     }
     with pytest.raises(ValueError, match="no scalar direction"):
         _ = T.PARETO.maximize
@@ -42,8 +45,11 @@ def test_planner_targets():
         "throughput_per_gpu": "throughput",
         "throughput_per_user": "throughput",
         "e2e_latency": "latency",
+        "ttft": "latency",
+        "itl": "latency",
         "goodput": "sla",
         "goodput_per_gpu": "sla",
+        "min_gpus": "sla",
         "pareto": "throughput",
     }
 
@@ -83,10 +89,17 @@ def test_pareto_objective_rules(objectives, words):
 
 
 @pytest.mark.parametrize("target", ["goodput", "goodput_per_gpu"])
-@pytest.mark.parametrize("sla", [None, {}, {"itl_ms": 5}])
+@pytest.mark.parametrize("sla", [None, {}])
 def test_goodput_requires_an_sla(target, sla):
     message = refusal(OptimizationGoal, target=target, sla=sla)
     assert f"targets like {target} require an SLA" in message
+
+
+@pytest.mark.parametrize("target", ["goodput", "goodput_per_gpu"])
+def test_one_bound_of_two_is_refused_where_planners_scale(target):
+    with pytest.raises(ValidationError) as caught:
+        make_config(goal={"target": target, "sla": {"itl_ms": 5}})
+    assert f"targets like {target} require an SLA" in str(caught.value)
 
 
 def test_a_goodput_objective_requires_an_sla():
@@ -98,7 +111,7 @@ def test_a_goodput_objective_requires_an_sla():
 
 @pytest.mark.parametrize("sla", [TOKEN_SLA, {"e2e_ms": 5}])
 def test_a_sufficient_sla(sla):
-    assert OptimizationGoal(target="goodput", sla=sla).sla.is_sufficient
+    assert OptimizationGoal(target="goodput", sla=sla).sla.bounds
 
 
 @pytest.mark.parametrize("target", [["throughput"], {"a": 1}, 3, None])

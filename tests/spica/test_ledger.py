@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import signal
 import sqlite3
 import subprocess
@@ -105,6 +107,36 @@ def test_a_full_disk_is_one_clear_error(tmp_path):
             ledger.add_replay("large", large, 0.0)
     with Ledger.open_ledger(tmp_path / "a.sqlite") as ledger:
         assert list(ledger.replayed()) == ["kept"]
+
+
+LONG = "r" * 300
+
+
+@pytest.mark.parametrize("name", [LONG, LONG[:255], f"{LONG}/a"])
+def test_a_name_that_no_file_can_have_is_one_line(config, tmp_path, capsys, name):
+    path = str(tmp_path / name)
+    assert main(["--config", str(config), "--run", path]) == 2
+    assert main(["--resume", path]) == 2
+    said = capsys.readouterr()
+    first, second = said.err.splitlines()
+    assert first.startswith("aisimulate spica: error: ")
+    assert first.endswith(("File name too long", "is not a directory"))
+    assert "there is no run" in second
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_folder_that_cannot_be_written_is_one_line(config, tmp_path, capsys, monkeypatch, number):
+    def refuse(self, *args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    run = tmp_path / "a.sqlite"
+    Ledger.create(tmp_path / "old.sqlite").__exit__()
+    with monkeypatch.context() as patched:
+        patched.setattr("aisimulate.spica.ledger.Path.open", refuse)
+        with pytest.raises(InputError, match=f"a.sqlite: cannot be written: {os.strerror(number)}"):
+            Ledger.create(run)
+    assert not run.exists()
 
 
 def begun_run():

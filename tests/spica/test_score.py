@@ -74,8 +74,11 @@ def test_values_of_one_report():
         "throughput_per_gpu": 1250.0,
         "throughput_per_user": 50.0,
         "e2e_latency": 1200.0,
+        "ttft": math.inf,
+        "itl": math.inf,
         "goodput": 4000.0,
         "goodput_per_gpu": 1000.0,
+        "min_gpus": 4.0,
     }
     assert score_report(REPORT, "e2e_latency") == -1200.0
 

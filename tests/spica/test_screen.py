@@ -8,7 +8,6 @@ import pytest
 from aisimulate.core.errors import TimingError
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.evaluate import Prepared, measure, prepare
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.random_sampler import RandomSampler
@@ -177,7 +176,7 @@ def search_config(**workload):
 def test_estimates_are_close_to_replays():
     config = search_config()
     plan = plan_search(config)
-    context = _context(plan, None, SilentObserver(), check=False)
+    context = _context(plan, None, check=False)
     screen = BranchScreen(plan.config, context.backend_versions)
     errors = []
     for branch in plan.branches:

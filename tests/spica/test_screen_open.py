@@ -11,7 +11,6 @@ from aisimulate.core.errors import UnsupportedError
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.config_goal import SLATarget
 from aisimulate.spica.evaluate import Prepared, measure, prepare
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 from aisimulate.spica.screen.branch_screen import BranchScreen
@@ -156,7 +155,7 @@ def rank_correlation(left, right):
 
 def test_the_order_is_that_of_replays():
     plan = plan_search(search_config())
-    context = _context(plan, None, SilentObserver(), check=False)
+    context = _context(plan, None, check=False)
     screen = BranchScreen(plan.config, context.backend_versions, plan.model_context_tokens)
     measured, estimated = [], []
     for branch in plan.branches:

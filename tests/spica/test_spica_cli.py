@@ -57,6 +57,18 @@ def test_pareto_lines(command):
     )
 
 
+def test_a_front_is_thinned_out(command):
+    goal = {"target": "pareto", "pareto_objectives": ["throughput", "e2e_latency"]}
+    evaluator = SeqsEvaluator(mean_e2e_latency_ms=70.125)
+    code, out, _ = command("--epsilon", "0.01", "--format", "json", goal=goal, evaluator=evaluator)
+    assert (code, json.loads(out)["epsilon_front"]) == (0, json.loads(out)["pareto_front"])
+    code, _, err = command("--epsilon", "0.01")
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "spica: error: --epsilon: thins out a Pareto front, but the goal is throughput",
+    )
+
+
 def test_latency_is_summed_up_in_natural_units(command):
     _, out, err = command(goal={"target": "e2e_latency"}, evaluator=SeqsEvaluator(mean_e2e_latency_ms=70.0))
     assert out.startswith("0: score=-70.0 ")
@@ -113,6 +125,7 @@ def test_output_holds_every_attempt_and_is_the_same_every_time(command, tmp_path
         "suggestions": 3,
         "tried_points": 3,
         "feasible": 3,
+        "complete": True,
         "stop_reason": "budget spent",
     } | {"sampler": "grid"}
 

@@ -51,7 +51,7 @@ def find_run(name: str) -> Path:
     Raises:
         InputError: there is none; the nearest name is told.
     """
-    if Path(name).is_file():
+    if _is_file(name):
         return Path(name)
     runs = {path.name.removesuffix(SUFFIX): path for path in all_runs()}
     if name == "last" and runs:
@@ -59,3 +59,10 @@ def find_run(name: str) -> Path:
     if name not in runs:
         raise InputError(f"there is no run {name!r} here or in {runs_folder()}{nearest(name, runs)}")
     return runs[name]
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # longer than a path may be
+        return False

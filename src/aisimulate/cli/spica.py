@@ -10,26 +10,31 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import ValidationError
 
-from aisimulate.cli.arguments import natural, positive
+from aisimulate.cli.arguments import natural, positive, price, share
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
+from aisimulate.report.answer import answer_of_search, answer_text, first_origins
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
-from aisimulate.report.ranking import ranking_lines, ranking_text
+from aisimulate.report.near_misses import near_miss_lines
+from aisimulate.report.ranking import ranking_lines
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.run_facts import asked_config
+from aisimulate.spica.score import epsilon_front
 from aisimulate.spica.search import run_search
 from aisimulate.spica.summary import gates_text
+from aisimulate.spica.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +63,7 @@ def main(
         settle_stderr()
 
 
-def _parser(prog: str, default_format: str) -> OneLineParser:
+def _parser(prog: str = "aisimulate spica", default_format: str = "table") -> OneLineParser:
     parser = OneLineParser(prog=prog, description="Find the deployments that serve a workload best.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path, metavar="FILE", help="the search, as YAML")
@@ -67,6 +72,7 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
         metavar="RUN",
         help="go on with an interrupted search (a name of `runs list`, a file, `last`)",
     )
+    add_set_option(parser)
     record = parser.add_mutually_exclusive_group()
     record.add_argument(
         "--run",
@@ -78,12 +84,21 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="also write every attempt (or the planned search) as JSON"
     )
+    parser.add_argument(
+        "--epsilon",
+        type=share,
+        metavar="SHARE",
+        help="of a Pareto front, leave out points within this share (such as 0.01) of one that is shown",
+    )
     parser.add_argument("--top", type=positive, metavar="N", help="show the N best")
     parser.add_argument(
         "--format",
         choices=("lines", "table", "json"),
         default=default_format,
         help="what to print (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
     )
     parser.add_argument("--seed", type=natural, metavar="N", help="use N instead of sweep.random_seed")
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
@@ -98,7 +113,9 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.resume is not None:
         return _resume(arguments)
-    config = load_config(arguments.config)
+    if arguments.gpu_hour_price is not None and (arguments.format != "table" or arguments.dry_run):
+        raise InputError("--gpu-hour-price: adds a column to the table of a result, and nothing else")
+    config = load_config(arguments.config, arguments.overrides)
     if arguments.seed is not None:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})
         config = config.model_copy(update={"sweep": sweep})
@@ -113,7 +130,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    unusable = {"--seed": arguments.seed, "--run": arguments.run, "--no-run": arguments.no_run or None}
+    given = arguments.overrides or None
+    unusable = {
+        "--set": given,
+        "--seed": arguments.seed,
+        "--run": arguments.run,
+        "--no-run": arguments.no_run or None,
+    }
     for option, value in {**unusable, "--dry-run": arguments.dry_run or None}.items():
         if value is not None:
             raise InputError(f"{option}: has no effect with --resume, which goes on with what was asked")
@@ -138,14 +161,14 @@ def _new_ledger(arguments: argparse.Namespace) -> Ledger | None:
         return None
 
 
-def load_config(path: Path) -> SmartSearchConfig:
-    """Read and validate a search file.
+def load_config(path: Path, overrides: Sequence[str] = ()) -> SmartSearchConfig:
+    """Read and validate a search file, with what `--set` replaces in it.
 
     Raises:
         InputError: one line that names the file and what is wrong with it.
     """
     try:
-        return SmartSearchConfig.from_yaml(path)
+        return SmartSearchConfig.from_document(with_overrides(load_yaml(path), overrides), path.parent)
     except OSError as error:
         raise InputError(f"could not read config {str(path)!r}: {error.strerror or error}") from error
     except yaml.YAMLError as error:
@@ -162,22 +185,29 @@ def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
 
 
 def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Ledger | None) -> int:
+    if arguments.epsilon is not None and not config.goal.is_pareto:
+        raise InputError(f"--epsilon: thins out a Pareto front, but the goal is {config.goal.target.value}")
     observer = SilentObserver() if arguments.quiet else progress_observer()
     result = run_search(config, observer=observer, ledger=ledger, check=arguments.check)
-    if result.interrupted:
-        code = INTERRUPTED
-    else:
-        code = DONE if result.candidates else NOTHING_FEASIBLE
+    code = _exit_code(result)
     if result.interrupted and not result.outcomes:
         arguments.output = None  # nothing was measured: an earlier result stays
     document = "" if arguments.output is None else envelope_text(search_envelope(result))
-    code = _deliver(arguments, document, _result_text(result, arguments), code)
+    code = _deliver(arguments, document, _result_text(result, arguments, ledger), code)
     remark = _remark(result)
     if remark:
         say(remark)
-    if result.interrupted and ledger is not None:
+    for line in near_miss_lines(result.near_misses):
+        say(line)
+    if (result.interrupted or result.out_of_time) and ledger is not None:
         say(f"to go on: aisimulate spica --resume {_called(ledger.path)}")
-    return code
+    return code if result.problem is None else fail(arguments.prog, result.problem, FAILED)
+
+
+def _exit_code(result: SearchResult) -> int:
+    if result.interrupted:
+        return INTERRUPTED
+    return DONE if result.candidates else NOTHING_FEASIBLE
 
 
 def _called(path: Path) -> str:
@@ -197,27 +227,44 @@ def _deliver(arguments: argparse.Namespace, document: str, text: str, code: int)
     return code if problem is None else fail(arguments.prog, problem, FAILED)
 
 
-def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
+def _result_text(result: SearchResult, arguments: argparse.Namespace, ledger: Ledger | None) -> str:
     if arguments.format == "json":
-        return envelope_text(search_envelope(result, top=arguments.top))
-    if not result.candidates:
+        return envelope_text(search_envelope(result, top=arguments.top, epsilon=arguments.epsilon))
+    goal, candidates = result.plan.config.goal, result.candidates
+    if arguments.epsilon is not None:
+        candidates = epsilon_front(candidates, arguments.epsilon)
+    if not candidates:
         return ""
-    goal = result.plan.config.goal
     if arguments.format == "table":
-        return ranking_text(goal, result.candidates, arguments.top or _TABLE_ROWS)
-    return "\n".join([*ranking_lines(goal, result.candidates, arguments.top), ""])
+        top = arguments.top or _TABLE_ROWS
+        origins = first_origins(result)
+        if ledger is not None and origins:
+            ledger.describe(first_origins=origins)
+        return answer_text(answer_of_search(result, origins, candidates), top, arguments.gpu_hour_price)
+    return "\n".join([*ranking_lines(goal, candidates, arguments.top), ""])
 
 
 def _remark(result: SearchResult) -> str:
     """Say on one line why a result is missing or partial; empty for a complete one."""
+    ending = _ending(result)
     if result.candidates:
-        return "interrupted: the ranking covers what was measured until then" if result.interrupted else ""
-    if not result.interrupted:
+        return f"{ending}: the ranking covers what was measured until then" if ending else ""
+    if not ending:
         return f"no feasible candidate found {_hint(result)}"
     evaluated = result.progress.tally.evaluated
     if evaluated:
-        return f"interrupted: none of the {evaluated} candidates evaluated until then was feasible"
-    return _NOTHING_MEASURED
+        return f"{ending}: none of the {evaluated} candidates evaluated until then was feasible"
+    return f"{ending} before any candidate was measured"
+
+
+def _ending(result: SearchResult) -> str:
+    """Tell what ended a search early, if anything did."""
+    if result.problem is not None:
+        return "ended early"
+    if result.interrupted:
+        return "interrupted"
+    limit = result.plan.config.sweep.max_seconds
+    return f"out of time ({limit:g} s)" if result.out_of_time else ""
 
 
 def _hint(result: SearchResult) -> str:

@@ -18,10 +18,11 @@ from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
+from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.routed_traffic import RoutedTraffic
-from aisimulate.replay.routing import refuse_watched_queue, route_aggregated, routing_of
+from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.tiers import Tiers
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.core.protocols import PassTimer, TimingModel
+    from aisimulate.core.protocols import TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.build_scaled import PoolPlan
@@ -103,7 +104,8 @@ def build_replay(
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
     driver = drive(workload, rank.block_size)
-    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), driver, hub, scaling)
+    heard = driver if hub is None else AnnouncedTraffic(driver, hub)
+    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), heard, hub, scaling)
     return BuiltReplay(
         fleet=wired.fleet,
         settled=wired.settled,
@@ -132,11 +134,10 @@ def _wire(
         return scaled_fleet(spec, plan, driver, limit_ns, scaling, hub)
     workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, plan.config.initial_workers)
     tiers = Tiers(workers)
-    placed = _placed(spec, plan.rank, plan.timer, workers, driver)
+    placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers
     settled = None if hub is not None or spec.record_per_request else Settled()
     if hub is not None:
-        refuse_watched_queue(placed.traffic)
         workers = watch_workers(workers, hub)
     make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
     fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)
@@ -157,13 +158,18 @@ class _Placed:
 
 
 def _placed(
-    spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
+    spec: ReplaySpec, plan: PoolPlan, workers: list[Worker], driver: Driver, hub: Hub | None
 ) -> _Placed:
     """Choose what places the requests of an aggregated pool."""
     if (routing := routing_of(spec)) is not None:
-        pool, told, traffic = route_aggregated(routing, rank, timer, workers, driver)
-        return _Placed(told, traffic, pool.router, {"agg": pool.routes}, routing.provenance)
-    return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
+        if hub is not None:
+            routing = routing.recording()
+        pool, told, traffic = route_aggregated(routing, plan.rank, plan.timer, workers, driver)
+        if hub is not None:
+            hub.meet_routers(Routers(pool.router, None, pool.recorded, driver))
+        routes: Routes = {"agg": pool.routes if spec.record_per_request else None}
+        return _Placed(told, traffic, pool.router, routes, routing.provenance)
+    return _Placed(workers, driver, RoundRobin(range(len(workers)), plan.role.dp_size))
 
 
 def workload_of(

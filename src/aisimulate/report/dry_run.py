@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.finite_space import finite_size
+from aisimulate.spica.plan import UNLIMITED_ROUNDS
 
 if TYPE_CHECKING:
     from aisimulate.spica.plan import SearchPlan
@@ -20,10 +21,12 @@ def plan_lines(plan: SearchPlan) -> list[str]:
     for branch in plan.branches:
         lines += _branch_lines(branch, plan.policies[branch.deployment_mode])
     budget = plan.budget
-    lines.append(
-        f"budget: {budget.max_rounds} rounds x {budget.per_round} per branch, "
-        f"at most {plan.total_measurements} measurements"
-    )
+    effort = f"{budget.max_rounds} rounds x {budget.per_round} per branch"
+    if budget.max_rounds == UNLIMITED_ROUNDS:
+        effort = f"as many rounds x {budget.per_round} as it takes"
+    if budget.max_trials is not None:
+        effort = f"{budget.max_trials} trials in all, {budget.per_round} per round"
+    lines.append(f"budget: {effort}, at most {plan.total_measurements} measurements")
     return [*lines, *(f"note: {note}" for note in plan.notes)]
 
 

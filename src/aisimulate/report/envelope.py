@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.report.json_text import json_text
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.outcome import Status
+from aisimulate.spica.score import epsilon_front
 from aisimulate.spica.versions import program_versions
 
 if TYPE_CHECKING:
@@ -19,17 +20,23 @@ FORMAT = "aisimulate.spica.result"
 FORMAT_VERSION = 1
 
 
-def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str, Any]:
+def search_envelope(
+    result: SearchResult, *, top: int | None = None, epsilon: float | None = None
+) -> dict[str, Any]:
     """Describe a finished or interrupted search: provenance, counts, every attempt, and the ranking.
 
-    `ranking` (or `pareto_front`) refers to `attempts` by id; `top` shortens it. Nothing in it depends on
-    real time.
+    `ranking` (or `pareto_front`) refers to `attempts` by id; `top` shortens it. With `epsilon` there is an
+    `epsilon_front` beside the exact one. Nothing in it depends on real time.
     """
     plan = result.plan
     config = plan.config.model_dump(mode="json")
     ids = [f"candidate-{number:06d}" for number in range(1, len(result.outcomes) + 1)]
     by_candidate = {id(outcome.candidate): name for name, outcome in zip(ids, result.outcomes, strict=True)}
     view = "pareto_front" if plan.config.goal.is_pareto else "ranking"
+    views = {view: [by_candidate[id(candidate)] for candidate in result.candidates[:top]]}
+    if epsilon is not None:
+        thinned = epsilon_front(result.candidates, epsilon)
+        views["epsilon_front"] = [by_candidate[id(candidate)] for candidate in thinned]
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -39,12 +46,13 @@ def search_envelope(result: SearchResult, *, top: int | None = None) -> dict[str
         "config_sha256": digest(config),
         "trace_sha256": plan.trace_digest,
         "seed": plan.config.sweep.random_seed,
-        "status": "interrupted" if result.interrupted else "done",
+        "status": result.status,
         "notes": plan.notes,
         "branches": [_branch(report, plan.policies) for report in result.branches],
         "counts": _counts(result.progress.tally),
         "attempts": [_attempt(name, outcome) for name, outcome in zip(ids, result.outcomes, strict=True)],
-        view: [by_candidate[id(candidate)] for candidate in result.candidates[:top]],
+        "nearest": [ids[result.outcomes.index(near)] for near in result.near_misses],
+        **views,
     }
 
 
@@ -62,6 +70,7 @@ def _branch(report: BranchReport, policies: dict[str, str]) -> dict[str, Any]:
         "suggestions": report.attempts,
         "tried_points": report.tried_points,
         "feasible": report.feasible,
+        "complete": report.is_complete,
         "stop_reason": report.stop.value,
     }
 
@@ -83,4 +92,5 @@ def _attempt(name: str, outcome: Outcome) -> dict[str, Any]:
         "objectives": None if candidate is None else candidate.objectives,
         "reason_category": None if outcome.category is None else outcome.category.value,
         "reason": outcome.reason or None,
+        "missed": outcome.missed or None,
     }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from aisimulate.spica.deploy import DeploymentPlan, build_deployment
     from aisimulate.spica.evaluator import ReplayEvaluator
+    from aisimulate.spica.focused_search import FocusedResult, focused_search
     from aisimulate.spica.kv_estimate import NoPerfDatabase, estimate_kv_tokens, feasible_shape_tokens
     from aisimulate.spica.kv_load import InfeasibleKVCapacity, KVLoadResolution, resolve_kv_load
     from aisimulate.spica.load_predictor_sweep import (
@@ -70,6 +71,7 @@ __all__ = [
     "Candidate",
     "DeploymentPlan",
     "DisaggParallelConfig",
+    "FocusedResult",
     "InfeasibleKVCapacity",
     "KVLoadResolution",
     "LoadPredictorResult",
@@ -98,6 +100,7 @@ __all__ = [
     "enumerate_worker_shapes",
     "estimate_kv_tokens",
     "feasible_shape_tokens",
+    "focused_search",
     "is_feasible",
     "make_branch_sampler",
     "make_candidate",
@@ -122,6 +125,7 @@ _MODULE_NAMES = {
     ),
     "deploy": "DeploymentPlan build_deployment",
     "evaluator": "ReplayEvaluator",
+    "focused_search": "FocusedResult focused_search",
     "kv_estimate": "NoPerfDatabase estimate_kv_tokens feasible_shape_tokens",
     "kv_load": "InfeasibleKVCapacity KVLoadResolution resolve_kv_load",
     "load_predictor_sweep": "LoadPredictorResult predictor_fields sweep_load_predictor window_loss",

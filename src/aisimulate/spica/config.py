@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from aisimulate.spica.choices import COMPOSITE_DICT_KEYS, COMPOSITE_REQUIRED_KEYS, SEARCH_CHOICES
 from aisimulate.spica.config_goal import OptimizationGoal, OptimizationTarget, SLATarget
 from aisimulate.spica.config_space import SearchSpace
 from aisimulate.spica.config_workload import LOAD_FIELDS, Workload
 from aisimulate.spica.field_types import CountInt, NaturalInt, PositiveNumber, SpicaModel
+from aisimulate.spica.planner import enables_scaling
+from aisimulate.spica.sampler_names import check_sampler_algorithm, checked_sampler_name
 from aisimulate.spica.yaml_file import load_yaml
 
 __all__ = [
@@ -30,22 +32,63 @@ __all__ = [
 ]
 
 
+SamplerName = Annotated[str, AfterValidator(checked_sampler_name)]
+
+# What one ask of a sampler may take, where it is asked in a process of its own.
+_ASK_LIMITS = ("max_suggest_seconds", "max_suggest_mb")
+
+
 class SweepConfig(SpicaModel):
-    """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap."""
+    """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap.
+
+    `max_trials` counts suggestions of the whole search, repeated ones too; with it, only rounds that were
+    asked for limit the search as well. `max_seconds` ends it: no candidate is begun later. `policy` chooses
+    between a good answer (`rapid`, by `sampler`), the proven best (`thorough`) and a quick one (`focused`).
+    """
 
     max_rounds: CountInt = 20
+    max_trials: CountInt | None = None
+    max_seconds: PositiveNumber | None = None
     parallel_evals: CountInt = 16
     candidates_per_round: CountInt | None = None
     random_seed: NaturalInt = 1
     max_eval_seconds: PositiveNumber | None = 600.0
-    sampler: Literal["auto", "pool-gp", "random", "grid"] = "auto"
+    max_worker_mb: CountInt | None = None
+    executor: Literal["local", "ray"] = "local"
+    policy: Literal["rapid", "thorough", "focused"] = "rapid"
+    sampler: SamplerName = "auto"
+    sampler_algorithm: str | None = None
+    max_suggest_seconds: PositiveNumber = 120.0
+    max_suggest_mb: CountInt = 4096
     screen: Literal["auto", "off"] = "auto"
     early_stop: Literal["auto", "off"] = "auto"
+    load_predictor_choice: Literal["forecast_error", "replay"] = "forecast_error"
 
     @property
     def per_round(self) -> int:
         """Candidates asked for per round and branch."""
         return self.parallel_evals if self.candidates_per_round is None else self.candidates_per_round
+
+    @model_validator(mode="after")
+    def _check_policy(self) -> SweepConfig:
+        own = {"thorough": "grid", "focused": "focused"}.get(self.policy)
+        if own is not None and self.sampler not in ("auto", own):
+            raise ValueError(f"policy {self.policy} chooses the sampler {own} itself, got {self.sampler}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_executor(self) -> SweepConfig:
+        if self.executor == "ray" and self.max_worker_mb is not None:
+            raise ValueError("max_worker_mb: not with executor ray, which watches memory by rules of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _check_sampler(self) -> SweepConfig:
+        check_sampler_algorithm(self.sampler, self.sampler_algorithm)
+        given = [name for name in _ASK_LIMITS if getattr(self, name) != type(self).model_fields[name].default]
+        if given and self.sampler != "vizier":
+            raise ValueError(f"{given[0]}: only the sampler vizier is limited, not {self.sampler}")
+        return self
 
 
 class Candidate(SpicaModel):
@@ -87,8 +130,13 @@ class SmartSearchConfig(SpicaModel):
         Raises OSError (unreadable file), yaml.YAMLError (syntax, unsafe tag, repeated key) or
         pydantic.ValidationError.
         """
-        config = cls.model_validate(load_yaml(Path(path)))
-        config._source = _Source(Path(path).parent)
+        return cls.from_document(load_yaml(Path(path)), Path(path).parent)
+
+    @classmethod
+    def from_document(cls, document: object, folder: Path) -> SmartSearchConfig:
+        """Validate what a file in `folder` holds. Raises pydantic.ValidationError."""
+        config = cls.model_validate(document)
+        config._source = _Source(folder)
         return config
 
     @property
@@ -115,6 +163,23 @@ class SmartSearchConfig(SpicaModel):
         if any(workload.get(name) is not None for name in LOAD_FIELDS):
             return data
         return {**data, "workload": {**workload, "kv_load_ratio": [0.0, 1.0]}}
+
+    @model_validator(mode="after")
+    def _check_sla(self) -> SmartSearchConfig:
+        goal, policies = self.goal, self.search_space.planner_scaling_policy
+        if goal.target is OptimizationTarget.MIN_GPUS and self.workload.request_rate is None:
+            raise ValueError(
+                "the target min_gpus requires workload.request_rate: it sizes for a rate of requests"
+            )
+        counting = [target.value for target in goal.targets if target.needs_sla]
+        scaling = [policy for policy in policies if enables_scaling(policy)]
+        one_bound = goal.sla is not None and goal.sla.has_one_token_bound
+        if one_bound and counting and scaling and goal.target is not OptimizationTarget.MIN_GPUS:
+            raise ValueError(
+                f"targets like {' and '.join(counting)} require an SLA that planners can scale for: set both "
+                "goal.sla.ttft_ms and goal.sla.itl_ms, or search_space.planner_scaling_policy to [disabled]"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_ranged_load(self) -> SmartSearchConfig:

@@ -19,8 +19,11 @@ class OptimizationTarget(StrEnum):
     THROUGHPUT_PER_GPU = "throughput_per_gpu"
     THROUGHPUT_PER_USER = "throughput_per_user"
     E2E_LATENCY = "e2e_latency"
+    TTFT = "ttft"
+    ITL = "itl"
     GOODPUT = "goodput"
     GOODPUT_PER_GPU = "goodput_per_gpu"
+    MIN_GPUS = "min_gpus"
     PARETO = "pareto"
 
     @property
@@ -28,19 +31,29 @@ class OptimizationTarget(StrEnum):
         """Whether more is better. Raises ValueError for `pareto`, which has no one direction."""
         if self is OptimizationTarget.PARETO:
             raise ValueError("pareto has no scalar direction; ask its objectives")
-        return self is not OptimizationTarget.E2E_LATENCY
+        return not self.is_latency and self is not OptimizationTarget.MIN_GPUS
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether it is a mean time."""
+        return self in (OptimizationTarget.E2E_LATENCY, OptimizationTarget.TTFT, OptimizationTarget.ITL)
 
     @property
     def planner_optimization_target(self) -> str:
         """Name what an autoscaling planner optimises under this target: sla, latency or throughput."""
         if self.needs_sla:
             return "sla"
-        return "latency" if self is OptimizationTarget.E2E_LATENCY else "throughput"
+        return "latency" if self.is_latency else "throughput"
 
     @property
     def needs_sla(self) -> bool:
         """Whether the value counts only requests that meet an SLA."""
-        return self in (OptimizationTarget.GOODPUT, OptimizationTarget.GOODPUT_PER_GPU)
+        counting = (
+            OptimizationTarget.GOODPUT,
+            OptimizationTarget.GOODPUT_PER_GPU,
+            OptimizationTarget.MIN_GPUS,
+        )
+        return self in counting
 
 
 def _parse_target(value: object) -> object:
@@ -57,7 +70,10 @@ DEFAULT_PARETO = (OptimizationTarget.THROUGHPUT_PER_GPU, OptimizationTarget.THRO
 
 
 class SLATarget(SpicaModel):
-    """Bounds (ms, inclusive) a request must meet to count as good: `e2e_ms`, or `ttft_ms` and `itl_ms`."""
+    """Bounds (ms, inclusive) a request must meet to count as good: `e2e_ms`, or `ttft_ms` and `itl_ms`.
+
+    One of the latter alone is for fleets that do not scale (`SmartSearchConfig` checks that).
+    """
 
     ttft_ms: PositiveNumber | None = None
     itl_ms: PositiveNumber | None = None
@@ -71,9 +87,15 @@ class SLATarget(SpicaModel):
         return self
 
     @property
-    def is_sufficient(self) -> bool:
-        """Whether goodput can be counted: e2e, or both TTFT and ITL."""
-        return self.e2e_ms is not None or self.has_token_bounds
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are set, by field."""
+        fields = ("ttft_ms", "itl_ms", "e2e_ms")
+        return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
+
+    @property
+    def has_one_token_bound(self) -> bool:
+        """Whether TTFT or ITL is bounded, but not both."""
+        return (self.ttft_ms is None) is not (self.itl_ms is None)
 
     @property
     def has_token_bounds(self) -> bool:
@@ -82,10 +104,16 @@ class SLATarget(SpicaModel):
 
 
 class OptimizationGoal(SpicaModel):
-    """The target, its SLA, and the objectives of a pareto target."""
+    """The target, its SLA, and the objectives of a pareto target.
+
+    With `strict_sla` the means of a candidate must meet the SLA, or it is infeasible. `min_goodput_rps` is
+    what `min_gpus` sizes for: requests per second that meet the SLA.
+    """
 
     target: Target = OptimizationTarget.THROUGHPUT
     sla: SLATarget | None = None
+    strict_sla: bool = False
+    min_goodput_rps: PositiveNumber | None = None
     pareto_objectives: list[Target] | None = None
 
     @property
@@ -127,6 +155,8 @@ class OptimizationGoal(SpicaModel):
             )
         if OptimizationTarget.PARETO in given:
             raise ValueError(f"pareto_objectives cannot contain 'pareto', got {names}")
+        if OptimizationTarget.MIN_GPUS in given:
+            raise ValueError(f"pareto_objectives cannot contain 'min_gpus', got {names}")
         if len(given) < 2:
             raise ValueError(f"pareto_objectives needs at least 2 objectives, got {names}")
         if len(set(given)) < len(given):
@@ -136,9 +166,22 @@ class OptimizationGoal(SpicaModel):
     @model_validator(mode="after")
     def _check_sla(self) -> OptimizationGoal:
         needing = [target.value for target in self.targets if target.needs_sla]
-        if needing and not (self.sla is not None and self.sla.is_sufficient):
+        if needing and not (self.sla is not None and self.sla.bounds):
             raise ValueError(
                 f"targets like {' and '.join(needing)} require an SLA: set sla.e2e_ms, or both sla.ttft_ms "
                 "and sla.itl_ms"
+            )
+        if self.strict_sla and not (self.sla is not None and self.sla.bounds):
+            raise ValueError("strict_sla requires an SLA: set a bound in sla")
+        return self
+
+    @model_validator(mode="after")
+    def _check_sizing(self) -> OptimizationGoal:
+        is_sizing = self.target is OptimizationTarget.MIN_GPUS
+        if is_sizing and self.min_goodput_rps is None:
+            raise ValueError("the target min_gpus requires min_goodput_rps: the load that must meet the SLA")
+        if self.min_goodput_rps is not None and not is_sizing:
+            raise ValueError(
+                f"min_goodput_rps is only valid for the target min_gpus, got {self.target.value!r}"
             )
         return self

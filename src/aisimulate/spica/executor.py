@@ -5,16 +5,18 @@ Results always come in the order of the tasks, so a parallel search equals a ser
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
-from collections import deque
-from collections.abc import Callable
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self
 
-from aisimulate.core.errors import AISimulateError
+from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.spica.batch import Batch, OnEnd
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
 from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.process_memory import can_watch_memory
+from aisimulate.spica.time_budget import TimeBudget
 from aisimulate.spica.worker import Signal, Worker, interrupts_held
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 # So many workers in a row may die before they are ready; then the rest of the batch fails.
 _MAX_FAILED_STARTS = 3
+
+# How often the memory of workers is looked at, where it is capped.
+_MEMORY_LOOK_S = 0.1
 
 _POOL_HINT = (
     "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
@@ -34,15 +39,14 @@ class EvaluatorPoolError(AISimulateError, RuntimeError):
     """No worker process could ever be started."""
 
 
-# Told of every evaluation that ended, as soon as it did: the task, its outcome, the wall time in s.
-OnEnd: TypeAlias = Callable[[Prepared, Outcome, float], None]
-
-
 class EvaluationPool(Protocol):
     """Evaluates a batch of candidates. Use it as a context manager; leaving it stops all work."""
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
-        """Yield one outcome per task, in task order, as soon as it is known."""
+        """Yield one outcome per task, in task order, as soon as it is known.
+
+        It ends early, at the first task that was not begun, once the time budget of the search is spent.
+        """
         ...
 
     def __enter__(self) -> Self:
@@ -55,15 +59,25 @@ class EvaluationPool(Protocol):
 
 
 class InProcessPool:
-    """Evaluates in this process, one after the other. It cannot enforce a deadline."""
+    """Evaluates in this process, one after the other. It cannot enforce a deadline or a memory cap."""
 
-    def __init__(self, context: EvaluationContext, on_end: OnEnd | None = None) -> None:
+    def __init__(
+        self,
+        context: EvaluationContext,
+        on_end: OnEnd | None = None,
+        *,
+        time_budget: TimeBudget | None = None,
+    ) -> None:
         self._context = context
         self._on_end = on_end
+        self._time = time_budget or TimeBudget()
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Evaluate the tasks lazily, in order."""
-        return (self._measure(task) for task in tasks)
+        for task in tasks:
+            if self._time.is_spent:
+                return
+            yield self._measure(task)
 
     def _measure(self, task: Prepared) -> Outcome:
         started_s = time.monotonic()
@@ -79,50 +93,19 @@ class InProcessPool:
         return None
 
 
-class _Batch:
-    """The tasks of one run by number: those that wait for a worker, and the outcomes not yet asked for."""
-
-    def __init__(self, tasks: Sequence[Prepared], on_end: OnEnd | None) -> None:
-        self.tasks = tasks
-        self._on_end = on_end
-        self.waiting = deque(range(len(tasks)))
-        self.outcomes: dict[int, Outcome] = {}
-        self._lost_once: set[int] = set()
-
-    def lose(self, number: int, status: Status, category: Reason, reason: str) -> None:
-        """Queue a task again, once, whose worker died or ran out of time: that may be bad luck."""
-        if number not in self._lost_once:
-            self._lost_once.add(number)
-            self.waiting.append(number)
-            return
-        self._end(number, status, category, f"{reason} (tried twice)")
-
-    def fail_waiting(self, reason: str) -> None:
-        """Let every task fail that no worker has taken."""
-        while self.waiting:
-            self._end(self.waiting.popleft(), Status.FAILED, Reason.REPLAY_RUNTIME, reason)
-
-    def _end(self, number: int, status: Status, category: Reason, reason: str) -> None:
-        config = self.tasks[number].config
-        self.end(number, Outcome(status, config, category=category, reason=reason), 0.0)
-
-    def end(self, number: int, outcome: Outcome, wall_s: float) -> None:
-        """Take the outcome of a task."""
-        self.outcomes[number] = outcome
-        if self._on_end is not None:
-            self._on_end(self.tasks[number], outcome, wall_s)
-
-
 class WorkerPool:
     """Evaluates in spawned processes that live as long as the pool.
 
     A task's deadline starts when a worker takes it, so queued tasks are not charged. Passing it ends only
-    that worker, which is replaced; the same holds for a worker that dies. Siblings go on, and the task is
-    tried a second time before it counts as timed out or failed. When workers keep dying before they are
-    ready, the waiting tasks of that run fail and the next run tries to start workers anew.
+    that worker, which is replaced; the same holds for a worker that dies or takes more than `max_worker_mb`.
+    Siblings go on, and the task is tried a second time, in another process, before it counts as timed out or
+    failed. When workers keep dying before they are ready, the waiting tasks of that run fail and the next
+    run tries to start workers anew. Once `time_budget` is spent no task is begun, and running ones end.
 
     Raises:
         EvaluatorPoolError: from `run`, when no worker ever became ready.
+        InputError: the memory of processes cannot be watched here, or from `run`, the cap is below what a
+            worker needs before its first task.
     """
 
     def __init__(
@@ -131,12 +114,18 @@ class WorkerPool:
         *,
         workers: int,
         max_eval_seconds: float | None,
+        max_worker_mb: int | None = None,
         on_end: OnEnd | None = None,
+        time_budget: TimeBudget | None = None,
     ) -> None:
+        if max_worker_mb is not None and not can_watch_memory():
+            raise InputError("sweep.max_worker_mb: the memory of processes cannot be watched on this system")
         self._context = context
         self._on_end = on_end
         self._size = workers
         self._deadline_s = max_eval_seconds
+        self._cap_mb = max_worker_mb
+        self._time = time_budget or TimeBudget()
         self._workers: list[Worker] = []
         self._ever_ready = False
         self._failed_starts = 0
@@ -144,14 +133,19 @@ class WorkerPool:
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Keep the workers busy with the tasks; yield the outcomes in task order."""
-        batch = _Batch(tasks, self._on_end)
+        batch = Batch(tasks, self._on_end)
         self._failed_starts = 0
         try:
             for number in range(len(tasks)):
                 while number not in batch.outcomes:
-                    self._advance(batch)
+                    is_over = self._time.is_spent
+                    if is_over and not self._is_busy:
+                        return
+                    self._advance(batch, is_over=is_over)
+                batch.tell()
                 yield batch.outcomes.pop(number)
         finally:
+            batch.tell()
             self._stop([worker for worker in self._workers if worker.task is not None])
 
     def __enter__(self) -> Self:
@@ -161,18 +155,25 @@ class WorkerPool:
         with interrupts_held():
             self._stop(list(self._workers))
 
-    def _advance(self, batch: _Batch) -> None:
-        """Start what can be started, then wait for the next event of any worker."""
-        self._refill(batch)
-        if not self._workers:
-            batch.fail_waiting(f"replay failed: no worker process could be started ({self._last_failure})")
-            return
-        self._dispatch(batch)
+    @property
+    def _is_busy(self) -> bool:
+        return any(worker.task is not None for worker in self._workers)
+
+    def _advance(self, batch: Batch, *, is_over: bool) -> None:
+        """Start what can be started, unless time `is_over`; then wait for the next event of any worker."""
+        if not is_over:
+            self._refill(batch)
+            if not self._workers:
+                problem = f"replay failed: no worker process could be started ({self._last_failure})"
+                batch.fail_waiting(problem)
+                return
+            self._dispatch(batch)
+        batch.tell()
         connection.wait([handle for worker in self._workers for handle in worker.handles], self._patience_s())
         for worker in list(self._workers):
             self._listen(worker, batch)
 
-    def _refill(self, batch: _Batch) -> None:
+    def _refill(self, batch: Batch) -> None:
         busy = sum(worker.task is not None for worker in self._workers)
         wanted = min(self._size, len(batch.waiting) + busy)
         while len(self._workers) < wanted and self._failed_starts < _MAX_FAILED_STARTS:
@@ -187,7 +188,7 @@ class WorkerPool:
         except Exception as error:  # whatever the parts of a context raise when they are pickled
             raise EvaluatorPoolError(f"{_POOL_HINT} ({error})") from error
 
-    def _dispatch(self, batch: _Batch) -> None:
+    def _dispatch(self, batch: Batch) -> None:
         for worker in self._workers:
             while worker.ready and worker.task is None and batch.waiting:
                 number = batch.waiting.popleft()
@@ -198,17 +199,18 @@ class WorkerPool:
                     batch.end(number, unsendable(batch.tasks[number], error), 0.0)
 
     def _patience_s(self) -> float | None:
-        """Tell how long to wait for news: until the first deadline, or as long as it takes."""
-        if self._deadline_s is None:
-            return None
+        """Tell how long to wait for news: until the next deadline or look at memory, None for ever."""
         started = [worker.started_s for worker in self._workers if worker.task is not None]
-        if not started:
-            return None
-        return max(0.0, min(started) + self._deadline_s - time.monotonic())
+        waits = [_MEMORY_LOOK_S] if started and self._cap_mb is not None else []
+        if started and self._deadline_s is not None:
+            waits.append(max(0.0, min(started) + self._deadline_s - time.monotonic()))
+        return min(waits, default=None)
 
-    def _listen(self, worker: Worker, batch: _Batch) -> None:
+    def _listen(self, worker: Worker, batch: Batch) -> None:
         message = worker.receive()
-        if isinstance(message, Outcome):
+        if self._cap_mb is not None and message is not Signal.DEAD and worker.peak_mb > self._cap_mb:
+            self._end_glutton(worker, batch, self._cap_mb)
+        elif isinstance(message, Outcome):
             if worker.task is not None:
                 batch.end(worker.task, message, time.monotonic() - worker.started_s)
             worker.task = None
@@ -220,7 +222,7 @@ class WorkerPool:
         else:
             self._check_deadline(worker, batch)
 
-    def _bury(self, worker: Worker, batch: _Batch) -> None:
+    def _bury(self, worker: Worker, batch: Batch) -> None:
         self._stop([worker])
         if not worker.ready:
             self._count_failed_start(worker.ending, hopeless=not worker.was_killed)
@@ -228,13 +230,24 @@ class WorkerPool:
             reason = f"replay failed: its worker process died ({worker.ending})"
             batch.lose(worker.task, Status.FAILED, Reason.REPLAY_RUNTIME, reason)
 
-    def _check_deadline(self, worker: Worker, batch: _Batch) -> None:
+    def _check_deadline(self, worker: Worker, batch: Batch) -> None:
         if worker.task is None or self._deadline_s is None:
             return
         if time.monotonic() - worker.started_s >= self._deadline_s:
             self._stop([worker])
             reason = f"exceed runtime: the replay took longer than {self._deadline_s:g} s"
             batch.lose(worker.task, Status.TIMED_OUT, Reason.RUNTIME_TIMEOUT, reason)
+
+    def _end_glutton(self, worker: Worker, batch: Batch, cap_mb: int) -> None:
+        """End a worker that took more memory than it may. What it has just measured does not count."""
+        taken_mb = worker.peak_mb
+        self._stop([worker])
+        if worker.task is None:
+            raise InputError(
+                f"sweep.max_worker_mb: {cap_mb}: a worker takes {taken_mb:.0f} MB before it replays anything"
+            )
+        reason = f"exceed memory: the replay took more than {cap_mb} MB"
+        batch.lose(worker.task, Status.FAILED, Reason.RUNTIME_MEMORY, reason)
 
     def _count_failed_start(self, failure: str, *, hopeless: bool) -> None:
         """Note a worker that never came up. `hopeless`: it ended by itself, so the next one will as well."""
@@ -257,18 +270,38 @@ def open_pool(
     parallel_evals: int,
     per_round: int,
     max_eval_seconds: float | None,
+    max_worker_mb: int | None = None,
     on_end: OnEnd | None = None,
+    time_budget: TimeBudget | None = None,
+    executor: str = "local",
 ) -> EvaluationPool:
-    """Choose the pool: this process when one evaluation runs at a time without a cap, else workers.
+    """Choose the pool: this process when one evaluation runs at a time without caps, else workers.
+
+    With the executor `ray` they are those of a cluster, as many as are asked for.
 
     There are never more workers than usable cores: replays are pure computation, so more would only add
     start-up time and make deadlines depend on each other. The number does not change any result.
     """
     workers = min(parallel_evals, per_round)
-    if workers == 1 and max_eval_seconds is None:
-        return InProcessPool(context, on_end)
-    size = min(workers, _usable_cores())
-    return WorkerPool(context, workers=size, max_eval_seconds=max_eval_seconds, on_end=on_end)
+    if executor == "ray":
+        pool: EvaluationPool = importlib.import_module("aisimulate.spica.ray_pool").RayPool(
+            context,
+            workers=workers,
+            max_eval_seconds=max_eval_seconds,
+            on_end=on_end,
+            time_budget=time_budget,
+        )
+        return pool
+    if workers == 1 and max_eval_seconds is None and max_worker_mb is None:
+        return InProcessPool(context, on_end, time_budget=time_budget)
+    return WorkerPool(
+        context,
+        workers=min(workers, _usable_cores()),
+        max_eval_seconds=max_eval_seconds,
+        max_worker_mb=max_worker_mb,
+        on_end=on_end,
+        time_budget=time_budget,
+    )
 
 
 def _usable_cores() -> int:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.spica.bounds import missed_bounds
 from aisimulate.spica.numeric import is_number
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.score import make_candidate, report_keys
@@ -46,6 +47,15 @@ def _scored(config: dict[str, Any], report: Mapping[Any, Any], goal: Optimizatio
     broken = _non_finite(candidate)
     if broken:
         return _rejected(config, Reason.INVALID_METRICS, f"not a finite number: {', '.join(broken)}")
+    misses = missed_bounds(goal, candidate.metrics)
+    if misses:
+        return Outcome(
+            Status.INFEASIBLE,
+            config,
+            category=Reason.SLA_CONSTRAINT,
+            reason=f"SLA missed: {', '.join(miss.text for miss in misses)}",
+            missed={miss.bound: miss.share for miss in misses if math.isfinite(miss.share)},
+        )
     return Outcome(Status.FEASIBLE, config, candidate=candidate)
 
 

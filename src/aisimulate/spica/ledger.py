@@ -76,13 +76,15 @@ class Ledger:
     The file of a new run whose search never began (its config was refused) is removed again.
 
     Every method raises `LedgerError`, with the name of the file, when the disk is full or fails, and
-    `InputError` when the file is damaged.
+    `InputError` when the file is damaged. Those that store for good raise `LedgerError` when the file was
+    deleted or replaced meanwhile: SQLite would go on writing into what nobody can open any more.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: TextIO | None) -> None:
         self.path = path
         self._connection = connection
         self._lock = lock
+        self._identity = _identity(path)
         self._attempts = 0
         self._is_new = False
 
@@ -92,10 +94,7 @@ class Ledger:
 
         Raises InputError when the file holds anything else, or its folder does not exist.
         """
-        if path.exists() and not _never_began(path):
-            raise InputError(f"--run {path}: exists already (--resume continues it)")
-        if not path.parent.is_dir():
-            raise InputError(f"--run {path}: {path.parent} is not a directory")
+        _refuse_existing(path)
         with _named(path):
             lock = _locked(path)
             connection = sqlite3.connect(path)
@@ -111,8 +110,7 @@ class Ledger:
         if not path.is_file():
             raise InputError(f"{path}: there is no such run")
         with _named(path):
-            mode = "rw" if writable else "ro"
-            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
+            connection = _connected(path, writable=writable)
             found = connection.execute("PRAGMA application_id").fetchone()[0]
             version = connection.execute("PRAGMA user_version").fetchone()[0]
         if found != _APPLICATION_ID:
@@ -126,7 +124,7 @@ class Ledger:
 
     def __exit__(self, *exc_info: object) -> None:
         never_began = self._is_new and self._is_empty()
-        with _named(self.path):
+        with suppress(sqlite3.Error):  # all was stored, or its failure told, before
             self._connection.close()
         if never_began:
             with suppress(OSError):
@@ -157,6 +155,7 @@ class Ledger:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in facts.items()]
         with _named(self.path), self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", rows)
+        self._check_there()
 
     # What happened --------------------------------------------------------------------------------------
 
@@ -180,6 +179,7 @@ class Ledger:
             self._connection.execute(
                 "INSERT OR REPLACE INTO replay VALUES (?, ?, ?)", (key, outcome_text(outcome), wall_s)
             )
+        self._check_there()
 
     def add_attempt(self, branch: str, round_: int, key: str, outcome: Outcome, *, cached: bool) -> None:
         """Note a suggestion; `commit` stores it."""
@@ -192,6 +192,11 @@ class Ledger:
         """Store the noted attempts for good."""
         with _named(self.path):
             self._connection.commit()
+        self._check_there()
+
+    def _check_there(self) -> None:
+        if _identity(self.path) != self._identity:
+            raise LedgerError(f"{self.path}: was deleted or replaced while it was being written")
 
 
 @contextmanager
@@ -213,6 +218,42 @@ def _first_line(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{error} is missing"
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _connected(path: Path, *, writable: bool) -> sqlite3.Connection:
+    """Open the database of a run."""
+    address = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{address}?mode={'rw' if writable else 'ro'}", uri=True)
+    if writable:
+        return connection
+    try:
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError:
+        # SQLite keeps notes beside a database even to read it; on a disk that is read-only it cannot, and may
+        # be told that nobody else writes.
+        connection.close()
+        connection = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)
+    return connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell one file from another of the same name; None for no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _refuse_existing(path: Path) -> None:
+    """Raise InputError for a file that is in use, or a path at which there can be none."""
+    try:
+        if path.exists() and not _never_began(path):
+            raise InputError(f"--run {path}: exists already (--resume continues it)")
+        if not path.parent.is_dir():
+            raise InputError(f"--run {path}: {path.parent} is not a directory")
+    except OSError as error:
+        raise InputError(f"--run {path}: {error.strerror or error}") from error
 
 
 def _never_began(path: Path) -> bool:

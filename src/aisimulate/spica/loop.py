@@ -13,6 +13,7 @@ from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.parallel_enum import describe_config
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.checked import CheckedSampler, ForeignChoice, own_choices
+from aisimulate.spica.time_budget import TimeBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,15 +38,21 @@ class Stop(StrEnum):
     BUDGET = "budget spent"
     EXHAUSTED = "space exhausted"
     STALLED = "stopped early"
+    TIME = "time budget spent"
     INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The effort per branch: rounds, and feasible measurements per round."""
+    """The effort per branch: rounds, feasible measurements per round, and suggestions of all rounds.
+
+    An exhaustive search is not stopped by rounds that give too few feasible candidates.
+    """
 
     max_rounds: int
     per_round: int
+    max_trials: int | None = None
+    is_exhaustive: bool = False
 
     @property
     def max_attempts(self) -> int:
@@ -55,7 +62,8 @@ class Budget:
     @property
     def total(self) -> int:
         """The most feasible measurements of one branch."""
-        return self.max_rounds * self.per_round
+        rounds = self.max_rounds * self.per_round
+        return rounds if self.max_trials is None else min(rounds, self.max_trials)
 
 
 @dataclass(slots=True)
@@ -68,6 +76,7 @@ class SearchState:
 
     progress: Progress
     ledger: Ledger | None = None
+    time_budget: TimeBudget = field(default_factory=TimeBudget)
     cache: dict[str, Outcome] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     short: dict[int, Prepared] = field(default_factory=dict)
@@ -93,6 +102,11 @@ class BranchReport:
     tried_points: int = 0
     feasible: int = 0
     stop: Stop = Stop.INTERRUPTED
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every point was tried, so that the best found is the best there is."""
+        return self.finite_size is not None and self.tried_points >= self.finite_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +149,15 @@ class BranchSearch:
         self._noted: set[str] = set()
 
     def run(self, on_round: OnRound | None) -> None:
-        """Run rounds until the budget is spent, the space is exhausted or the sampler stalls."""
+        """Run rounds until a budget is spent, the space is exhausted or the sampler stalls."""
         for _ in range(self._budget.max_rounds):
+            if self._trials_left == 0:
+                break
             attempts, stop = self._round()
             if attempts:
                 self._end_round(on_round)
+            if stop is Stop.STALLED and self._budget.is_exhaustive:
+                continue
             if stop is not None:
                 self._stop_early(stop, attempts)
                 return
@@ -149,30 +167,53 @@ class BranchSearch:
         """Measure up to `per_round` new feasible candidates; return the attempts and a reason to stop."""
         unique = attempts = 0
         while unique < self._budget.per_round and attempts < self._budget.max_attempts:
-            wanted = min(self._budget.per_round - unique, self._budget.max_attempts - attempts)
-            suggestions = self._ask(wanted)
+            if self._state.time_budget.is_spent:
+                return attempts, Stop.TIME
+            suggestions = self._ask(min(self._budget.per_round - unique, self._allowed(attempts)))
             if not suggestions:
                 return attempts, Stop.EXHAUSTED
-            attempts += len(suggestions)
-            self.report.attempts += len(suggestions)
-            known = len(self._keys)
+            settled_before, known = self.report.attempts, len(self._keys)
             unique += self._settle(suggestions)
+            settled = self.report.attempts - settled_before
+            attempts += settled
+            if settled < len(suggestions):
+                return attempts, Stop.TIME
             if len(self._keys) == known and self._all_seen():
                 return attempts, Stop.EXHAUSTED
+            if self._trials_left == 0:
+                return attempts, None
         return attempts, None if unique == self._budget.per_round else Stop.STALLED
+
+    @property
+    def _trials_left(self) -> int | None:
+        most = self._budget.max_trials
+        return None if most is None else most - self.report.attempts
+
+    def _allowed(self, attempts: int) -> int:
+        """Tell how many more suggestions a round may take after `attempts`."""
+        allowed, left = self._budget.max_attempts - attempts, self._trials_left
+        return allowed if left is None else min(allowed, left)
 
     def _ask(self, wanted: int) -> list[Suggestion]:
         suggestions = self._sampler.suggest(wanted)
         if self._sampler.gave_too_many:
             self._note_once("the sampler gave more suggestions than asked for; those are ignored")
+        self._pass_notes()
         return suggestions
+
+    def _pass_notes(self) -> None:
+        for note in self._sampler.notes():
+            self._note_once(note)
 
     def _all_seen(self) -> bool:
         size = self.report.finite_size
         return size is not None and len(self._keys) >= size
 
     def _settle(self, suggestions: Sequence[Suggestion]) -> int:
-        """Bring every suggestion to its outcome, in order; return how many new feasible ones there were."""
+        """Bring suggestions to their outcomes, in order; return how many new feasible ones there were.
+
+        When the time is spent, those that follow the first one not begun are dropped without an outcome.
+        """
         steps = [self._step(suggestion) for suggestion in suggestions]
         self._observer.suggested(len(steps))
         fresh: dict[str, Prepared] = {}
@@ -181,7 +222,12 @@ class BranchSearch:
                 fresh.setdefault(step.key, step.work)
         results = self._pool.run(list(fresh.values()))
         measured: dict[str, Outcome] = {}
-        new = sum(self._finish(step, measured, results) for step in steps)
+        new = 0
+        for step in steps:
+            is_new = self._finish(step, measured, results)
+            if is_new is None:
+                break
+            new += is_new
         if self._state.ledger is not None:
             self._state.ledger.commit()
         return new
@@ -216,8 +262,8 @@ class BranchSearch:
         selected = {name: value for name, value in suggestion.selection.items() if name in known}
         return Outcome(Status.UNSUPPORTED, selected, category=Reason.BACKEND_TOPOLOGY, reason=reason)
 
-    def _finish(self, step: _Step, measured: dict[str, Outcome], results: Iterator[Outcome]) -> bool:
-        """Settle one suggestion; tell whether it is a new feasible measurement.
+    def _finish(self, step: _Step, measured: dict[str, Outcome], results: Iterator[Outcome]) -> bool | None:
+        """Settle one suggestion; tell whether it is a new feasible measurement, None when time is spent.
 
         `measured` holds this ask's outcomes, `results` yields those of its new keys in step order.
         """
@@ -225,7 +271,9 @@ class BranchSearch:
         if earlier is not None and earlier.status is not Status.UNSUPPORTED:
             self._tell(step, earlier, cached=True)
             return False
-        outcome = step.work if isinstance(step.work, Outcome) else next(results)
+        outcome = step.work if isinstance(step.work, Outcome) else next(results, None)
+        if outcome is None:
+            return None
         measured[step.key] = outcome
         if step.point is not None:
             self._keys.add(step.key)
@@ -238,6 +286,7 @@ class BranchSearch:
 
     def _tell(self, step: _Step, outcome: Outcome, *, cached: bool) -> None:
         progress, suggestion = self._state.progress, step.suggestion
+        self.report.attempts += 1
         progress.add(outcome, cached=cached)
         if self._state.ledger is not None:
             number = self._state.rounds + 1
@@ -247,13 +296,14 @@ class BranchSearch:
             self._points.add(step.point)
         self.report.tried_points = len(self._points)
         if outcome.candidate is None:
-            self._sampler.observe_infeasible(suggestion, outcome.reason)
+            self._sampler.observe_failure(suggestion, outcome.reason, outcome.missed)
         else:
             self._sampler.observe(suggestion, told_metrics(outcome.candidate))
             self.report.feasible += not cached
         self._observer.settled(outcome, cached=cached, progress=progress)
 
     def _end_round(self, on_round: OnRound | None) -> None:
+        self._pass_notes()
         self.report.rounds += 1
         self._state.rounds += 1
         if on_round is not None:
@@ -263,7 +313,10 @@ class BranchSearch:
     def _stop_early(self, stop: Stop, attempts: int) -> None:
         self.report.stop = stop
         mode, report = self._branch.deployment_mode, self.report
-        if stop is Stop.EXHAUSTED:
+        if stop is Stop.TIME:
+            limit = f"{self._state.time_budget.seconds:g} s of sweep.max_seconds"
+            text = f"stopped after {limit}, {report.attempts} suggestions, {report.feasible} feasible"
+        elif stop is Stop.EXHAUSTED:
             text = f"space exhausted after {report.attempts} suggestions, {report.feasible} feasible"
         else:
             text = (

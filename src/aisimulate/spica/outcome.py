@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ class Reason(StrEnum):
     SLA_CONSTRAINT = "sla_constraint"
     BACKEND_TOPOLOGY = "backend_topology"
     RUNTIME_TIMEOUT = "runtime_timeout"
+    RUNTIME_MEMORY = "runtime_memory"
     CANDIDATE_MATERIALIZATION = "candidate_materialization"
     REPLAY_RUNTIME = "replay_runtime"
     RUNNER_CONTRACT = "runner_contract"
@@ -51,8 +52,9 @@ class Outcome:
     """The result of one attempt; picklable.
 
     `config` is the unrolled sample as far as it was built. `candidate` is set iff the status is feasible,
-    `category` and `reason` iff it is not. A reason may quote foreign code, so it is made one printable line
-    of at most `REASON_LENGTH` characters.
+    `category` and `reason` iff it is not. `missed` tells by how much a measured candidate missed bounds of
+    the goal, as a share of each (0.2: 20 % worse). A reason may quote foreign code, so it is made one
+    printable line of at most `REASON_LENGTH` characters.
     """
 
     status: Status
@@ -60,6 +62,7 @@ class Outcome:
     candidate: Candidate | None = None
     category: Reason | None = None
     reason: str = ""
+    missed: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", cut(visible(self.reason), REASON_LENGTH))

@@ -15,6 +15,8 @@ def outcome_text(outcome: Outcome) -> str:
     fields: dict[str, Any] = {"status": outcome.status.value, "config": outcome.config}
     if candidate is None:
         fields |= {"category": outcome.category and outcome.category.value, "reason": outcome.reason}
+        if outcome.missed:
+            fields["missed"] = outcome.missed
     else:
         fields["candidate"] = {
             "config": candidate.config,
@@ -45,4 +47,5 @@ def read_outcome(text: str) -> Outcome:
         candidate=None if candidate is None else Candidate(**candidate),
         category=None if category is None else Reason(category),
         reason=fields.get("reason", ""),
+        missed=fields.get("missed", {}),
     )

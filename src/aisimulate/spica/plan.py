@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.core.errors import InputError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.data_notes import data_notes
 from aisimulate.spica.finite_space import branch_backends, finite_size
 from aisimulate.spica.loop import Budget
 from aisimulate.spica.model_hw import single_gpu_notes
 from aisimulate.spica.policy import effective_config
+from aisimulate.spica.sampler_names import require_executor, require_sampler
 from aisimulate.spica.samplers.grid import refuse_ranges
+from aisimulate.spica.samplers.vizier_names import vizier_algorithm
 from aisimulate.spica.search_space import enumerate_branches
 from aisimulate.spica.trace_facts import read_trace_facts
 
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
     from aisimulate.replay.capabilities import Capabilities
     from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.search_space import BranchSpace
+
+
+_DRAWLESS = {"grid", "focused"}
+UNLIMITED_ROUNDS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +62,23 @@ class SearchPlan:
     def total_measurements(self) -> int:
         """The most feasible measurements the search can end with."""
         sizes = [finite_size(branch) for branch in self.branches]
-        return sum(self.budget.total if size is None else min(size, self.budget.total) for size in sizes)
+        found = sum(self.budget.total if size is None else min(size, self.budget.total) for size in sizes)
+        return found if self.budget.max_trials is None else min(found, self.budget.max_trials)
 
 
 def sweep_budget(config: SmartSearchConfig) -> Budget:
-    """Read the effort per branch from a config."""
-    return Budget(config.sweep.max_rounds, config.sweep.per_round)
+    """Read the effort per branch from a config; `max_trials` is that of all branches together.
+
+    Rounds that nobody asked for are no limit beside a number of trials, nor to a policy that ends by itself.
+    """
+    sweep = config.sweep
+    rounds = sweep.max_rounds
+    if "max_rounds" not in sweep.model_fields_set:
+        if sweep.max_trials is not None:
+            rounds = sweep.max_trials
+        elif sweep.policy != "rapid":
+            rounds = UNLIMITED_ROUNDS
+    return Budget(rounds, sweep.per_round, sweep.max_trials, is_exhaustive=sweep.policy != "rapid")
 
 
 def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None = CURRENT) -> SearchPlan:
@@ -69,8 +88,10 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 
     Raises:
         ValueError: nothing is left to search, a grid is asked for a continuous range, or (`InputError`)
-            the trace, model or SKU cannot be used.
+            the trace, model or SKU cannot be used, or an extra is missing.
     """
+    require_executor(config.sweep.executor)
+    config = _with_algorithm(config)
     filtered, notes = effective_config(config, capabilities)
     trace = read_trace_facts(filtered)
     if trace.is_agentic:
@@ -88,13 +109,31 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 
 def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
     """Resolve `sweep.sampler` for one branch: auto is the grid where it fits the budget, else pool-gp."""
-    chosen = config.sweep.sampler
     size = finite_size(branch)
+    chosen = {"thorough": "grid", "focused": "focused"}.get(config.sweep.policy, config.sweep.sampler)
+    if chosen == "focused":
+        _refuse_front(config)
+        refuse_ranges(branch, chosen)
     if chosen == "auto":
         return "grid" if size is not None and size <= sweep_budget(config).total else "pool-gp"
     if chosen == "grid":
         refuse_ranges(branch)
+    require_sampler(chosen)
     return chosen
+
+
+def _refuse_front(config: SmartSearchConfig) -> None:
+    if config.goal.is_pareto:
+        raise InputError("sweep.sampler: focused climbs one goal, not a Pareto front; use pool-gp")
+
+
+def _with_algorithm(config: SmartSearchConfig) -> SmartSearchConfig:
+    """Write down the algorithm of Vizier that a variable of the environment may choose."""
+    if config.sweep.sampler != "vizier":
+        return config
+    algorithm = vizier_algorithm(config.sweep.sampler_algorithm, os.environ)
+    sweep = config.sweep.model_copy(update={"sampler_algorithm": algorithm})
+    return config.model_copy(update={"sweep": sweep})
 
 
 def _enumerate(
@@ -123,6 +162,7 @@ def _coverage_notes(
                 f"{branch.deployment_mode}: the grid has {size} points, but the budget of {budget} "
                 "measurements may end before its last one"
             )
-    if "random_seed" in config.sweep.model_fields_set and set(policies.values()) == {"grid"}:
-        notes.append("sweep.random_seed: no effect with the grid sampler, which draws nothing")
+    if "random_seed" in config.sweep.model_fields_set and set(policies.values()) <= _DRAWLESS:
+        names = " and ".join(sorted(set(policies.values())))
+        notes.append(f"sweep.random_seed: no effect with the {names} sampler, which draws nothing")
     return notes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.replay.capabilities import CURRENT, Capabilities
+from aisimulate.spica.config_goal import OptimizationTarget
 from aisimulate.spica.inert_fields import inert_notes
 from aisimulate.spica.planner import enables_scaling, filter_scaling_policies
 
@@ -37,6 +38,8 @@ def effective_config(
     such a trace no deployment mode, UnsupportedError when nothing that the replay can simulate remains.
     """
     steps: list[Step] = [_drop_throughput_scaling, _drop_unseeded_scaling, _collapse_easy_planner]
+    if config.goal.target is OptimizationTarget.MIN_GPUS:
+        steps.insert(0, _keep_static)
     if capabilities is not None:
         # Before the last filter, which would otherwise speak of a planner that is dropped anyway.
         steps.insert(2, lambda current: apply_capabilities(current, capabilities))
@@ -130,6 +133,18 @@ def _keep_aggregated(config: SmartSearchConfig) -> FilterResult:
         raise InputError(f"search_space.deployment_mode: {_listed(modes)}: {rule}; use agg")
     note = f"deployment_mode: dropped {_listed(dropped)} ({rule}), searching {_listed(kept)}"
     return _with_choices(config, {"deployment_mode": kept}), [note]
+
+
+def _keep_static(config: SmartSearchConfig) -> FilterResult:
+    """A fleet that scales has no one number of GPUs to minimise."""
+    policies = config.search_space.planner_scaling_policy
+    return _keep_policies(
+        config,
+        [policy for policy in policies if not enables_scaling(policy)],
+        [policy for policy in policies if enables_scaling(policy)],
+        why=", because the goal 'min_gpus' sizes fleets that do not scale",
+        refusal="every entry scales, but the goal 'min_gpus' sizes fleets that do not; include 'disabled'",
+    )
 
 
 def _drop_throughput_scaling(config: SmartSearchConfig) -> FilterResult:

@@ -24,11 +24,13 @@ class RecordedPool:
         self._known = ledger.replayed()
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
-        """Yield one outcome per task, in task order."""
+        """Yield one outcome per task, in task order, until the inner pool yields no more."""
         fresh = self._pool.run([task for task in tasks if task.key not in self._known])
         for task in tasks:
-            known = self._known.get(task.key)
-            yield next(fresh) if known is None else known
+            outcome = self._known.get(task.key) or next(fresh, None)
+            if outcome is None:
+                return
+            yield outcome
 
     def __enter__(self) -> Self:
         self._pool.__enter__()

@@ -33,7 +33,7 @@ class RecordedRun:
 
     @property
     def status(self) -> str:
-        """`done`, `interrupted`, or `running` (which a killed search stays)."""
+        """`done`, `interrupted`, `out_of_time`, or `running` (which a killed search stays)."""
         return str(self.facts.get("status", "running"))
 
 

@@ -14,8 +14,8 @@ from aisimulate.spica.dedupe import digest
 from aisimulate.spica.versions import program_versions
 
 if TYPE_CHECKING:
+    from aisimulate.spica.batch import OnEnd
     from aisimulate.spica.evaluate import EvaluationContext, Prepared
-    from aisimulate.spica.executor import OnEnd
     from aisimulate.spica.ledger import Ledger
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.plan import SearchPlan

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MS_PER_HOUR = 3_600_000.0
 GOODPUT_KEY = "goodput_output_throughput_tok_s"
+GOODPUT_RPS_KEY = "goodput_request_throughput_rps"
 
 # The parts of `avg_gpu`.
 _AVERAGE_GPU_KEYS = ("gpu_hours", "duration_ms")
@@ -42,6 +43,8 @@ _SOURCES = {
     OptimizationTarget.THROUGHPUT_PER_GPU: _Source("output_throughput_tok_s", per_gpu=True),
     OptimizationTarget.THROUGHPUT_PER_USER: _Source("mean_output_token_throughput_per_user"),
     OptimizationTarget.E2E_LATENCY: _Source("mean_e2e_latency_ms"),
+    OptimizationTarget.TTFT: _Source("mean_ttft_ms"),
+    OptimizationTarget.ITL: _Source("mean_itl_ms"),
     OptimizationTarget.GOODPUT: _Source(GOODPUT_KEY),
     OptimizationTarget.GOODPUT_PER_GPU: _Source(GOODPUT_KEY, per_gpu=True),
 }
@@ -49,18 +52,23 @@ _SOURCES = {
 
 def report_keys(target: OptimizationTarget) -> tuple[str, ...]:
     """List the report keys that a target other than pareto is computed from (spec 05 section 2)."""
+    if target is OptimizationTarget.MIN_GPUS:
+        return (GOODPUT_RPS_KEY, *_AVERAGE_GPU_KEYS)
     source = _SOURCES[target]
     return (source.key, *_AVERAGE_GPU_KEYS) if source.per_gpu else (source.key,)
 
 
 def objective_value(report: Mapping[str, float], target: OptimizationTarget | str) -> float:
-    """Return the target's raw value in its own unit (tok/s, tok/s/GPU, tok/s/user or ms).
+    """Return the target's raw value in its own unit (tok/s, tok/s/GPU, tok/s/user, ms or GPUs).
 
     Raises ValueError for pareto (multi-objective) and for an unknown target.
     """
     known = _target(target)
     if known is OptimizationTarget.PARETO:
         raise ValueError("pareto is multi-objective: use objective_vector")
+    if known is OptimizationTarget.MIN_GPUS:
+        # Of a fleet that does not scale: a whole number but for rounding noise.
+        return round(avg_gpu(report), 6) or math.inf
     source = _SOURCES[known]
     value = report.get(source.key, 0.0 if known.maximize else math.inf)
     if source.per_gpu:
@@ -70,7 +78,7 @@ def objective_value(report: Mapping[str, float], target: OptimizationTarget | st
 
 
 def score_report(report: Mapping[str, float], target: OptimizationTarget | str) -> float:
-    """Return the signed score, more is better: the raw value, negated for latency."""
+    """Return the signed score, more is better: the raw value, negated for what is minimised."""
     value = objective_value(report, target)
     return value if _target(target).maximize else -value
 
@@ -139,6 +147,31 @@ def pareto_front(
         if not any(_dominates(other, own) for other in gains)
     ]
     return sorted(front, key=lambda candidate: (_reversed_values(candidate, targets), candidate.used_gpus))
+
+
+def epsilon_front(front: Sequence[Candidate], epsilon: float) -> list[Candidate]:
+    """Thin out a front: each point left out is within a share of `epsilon`, in all objectives, of one kept.
+
+    The ends come first, so that they stay unless they are equal; the order is kept (D30).
+    """
+    kept: list[Candidate] = []
+    for candidate in (*front[:1], *front[-1:], *front):
+        if not any(_is_covered(candidate, other, epsilon) for other in kept):
+            kept.append(candidate)
+    return [candidate for candidate in front if any(candidate is other for other in kept)]
+
+
+def _is_covered(candidate: Candidate, other: Candidate, epsilon: float) -> bool:
+    """Whether `other` is at most a share of `epsilon` worse in every objective."""
+    others = other.objectives or {}
+    for name, value in (candidate.objectives or {}).items():
+        slack = epsilon * abs(value)
+        if _target(name).maximize:
+            if others[name] < value - slack:
+                return False
+        elif others[name] > value + slack:
+            return False
+    return True
 
 
 def _target(target: OptimizationTarget | str) -> OptimizationTarget:

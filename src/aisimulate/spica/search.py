@@ -3,49 +3,61 @@
 from __future__ import annotations
 
 import importlib
+import math
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.capabilities import CURRENT
+from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
 from aisimulate.spica.finalists import replay_finalists, reported
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
-from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
-from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState
+from aisimulate.spica.ledger import LedgerError
+from aisimulate.spica.load_predictor_sweep import forecasts_matter, sweep_load_predictor
+from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState, Stop
 from aisimulate.spica.observer import Observer, SilentObserver
 from aisimulate.spica.plan import SearchPlan, plan_search
-from aisimulate.spica.planner import enables_scaling
+from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.recorded_pool import RecordedPool
 from aisimulate.spica.run_facts import begin_run, recorder
 from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError
-from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler
+from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler, closing_sampler
+from aisimulate.spica.samplers.vizier_sampler import AskLimits
 from aisimulate.spica.score import pareto_front, rank
 from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
+from aisimulate.spica.time_budget import TimeBudget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
+    from aisimulate.spica.executor import EvaluationPool
     from aisimulate.spica.ledger import Ledger
-    from aisimulate.spica.loop import OnRound
+    from aisimulate.spica.loop import Budget, OnRound
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.samplers.base import BranchSampler
     from aisimulate.spica.screen.branch_screen import BranchScreen
     from aisimulate.spica.search_space import BranchSpace
 
 
+_SHOWN_MISSES = 3
+
+
 @dataclass(slots=True)
 class SearchResult:
     """Everything a search found. `candidates` are ranked, or the Pareto front; `outcomes` all attempts.
 
-    An interrupted search holds what was measured until then.
+    A search that was interrupted, spent its time (`out_of_time`) or could no longer be recorded (`problem`)
+    holds what was measured until then.
     """
 
     plan: SearchPlan
@@ -55,6 +67,22 @@ class SearchResult:
     branches: list[BranchReport] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     interrupted: bool = False
+    out_of_time: bool = False
+    problem: LedgerError | None = None
+
+    @property
+    def near_misses(self) -> list[Outcome]:
+        """The candidates that came nearest to the bounds of the goal, when none met them."""
+        return [] if self.candidates else near_misses(self.outcomes, _SHOWN_MISSES)
+
+    @property
+    def status(self) -> str:
+        """`done`, or what ended it early: `interrupted`, `out_of_time`, `not_recorded`."""
+        if self.problem is not None:
+            return "not_recorded"
+        if self.interrupted:
+            return "interrupted"
+        return "out_of_time" if self.out_of_time else "done"
 
 
 def run_smart_search(
@@ -101,7 +129,8 @@ def run_search(
 
     With `ledger`, everything is written down as it happens, and what is in it is not replayed again.
     `check` holds our own replays to the invariants; a candidate that breaks one fails with its number.
-    Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails.
+    Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails before
+    the first replay; later that ends the search and is told in the result.
     """
     observer = observer or SilentObserver()
     try:
@@ -119,44 +148,36 @@ def _search(
     ledger: Ledger | None,
     check: bool,
 ) -> SearchResult:
-    progress = Progress(config.goal)
+    progress, time_budget = Progress(config.goal), TimeBudget(config.sweep.max_seconds)
     observer.phase("enumerating", progress)
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
         observer.note(note)
-    if check:
-        _require_watchable(plan)
-    context = _context(plan, evaluator, observer, check)
+    context = _context(plan, evaluator, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
-    state = SearchState(progress, ledger, outcomes=result.outcomes)
+    state = SearchState(progress, ledger, time_budget, outcomes=result.outcomes)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
-    screen = _screen(context, plan, observer) if evaluator is None else None
     try:
+        context = _with_forecaster(plan, context, state, observer)
+        screen = _screen(context, plan, observer) if evaluator is None else None
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
         result.interrupted = True
+    except LedgerError as error:
+        result.problem = error
     except SamplerContractError as error:
         error.candidates = _merge(plan.config, state.candidates)
         raise
+    result.out_of_time = any(report.stop is Stop.TIME for report in result.branches)
     result.candidates = _merge(plan.config, reported(state.candidates))
-    if ledger is not None:
-        ledger.describe(status="interrupted" if result.interrupted else "done")
+    if ledger is not None and result.problem is None:
+        ledger.describe(status=result.status)
     coverage = _coverage(result)
     observer.done(
         summary_lines(progress, result.candidates, coverage=coverage, interrupted=result.interrupted)
     )
     return result
-
-
-def _require_watchable(plan: SearchPlan) -> None:
-    """Refuse to check what cannot be watched: all such candidates would fail."""
-    scaling = [p for p in plan.config.search_space.planner_scaling_policy if enables_scaling(p)]
-    if scaling:
-        raise InputError(
-            "--check: pools that scale cannot be watched yet; set search_space.planner_scaling_policy to "
-            "[disabled], or search without --check"
-        )
 
 
 def _coverage(result: SearchResult) -> list[Coverage]:
@@ -168,23 +189,51 @@ def _coverage(result: SearchResult) -> list[Coverage]:
     ]
 
 
-def _context(
-    plan: SearchPlan, evaluator: Evaluator | None, observer: Observer, check: bool
-) -> EvaluationContext:
+def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> EvaluationContext:
     config = plan.config
-    predictor = sweep_load_predictor(config, show_progress=False)
-    for note in predictor.notes:
-        observer.note(note)
     sku = config.search_space.hardware_sku
     return EvaluationContext(
         config=config,
         evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
         backend_versions={name: resolve_backend_version(sku, name) for name in plan.backends},
-        load_predictor=predictor,
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
         trace_sessions=plan.trace_sessions,
     )
+
+
+def _with_forecaster(
+    plan: SearchPlan, context: EvaluationContext, state: SearchState, observer: Observer
+) -> EvaluationContext:
+    """Choose the load forecaster of every interval, by its errors or by what it costs."""
+    if plan.config.sweep.load_predictor_choice == "replay" and forecasts_matter(plan.config):
+        observer.phase("choosing load predictors by replay", state.progress)
+        with _open_pool(plan, context, state) as pool:
+            replay = PredictorReplays(plan.branches, context, pool)
+            predictor = sweep_load_predictor(
+                plan.config, show_progress=False, choose_by="replay", replay=replay
+            )
+    else:
+        predictor = sweep_load_predictor(plan.config, show_progress=False)
+    for note in predictor.notes:
+        observer.note(note)
+    return replace(context, load_predictor=predictor)
+
+
+def _open_pool(plan: SearchPlan, context: EvaluationContext, state: SearchState) -> EvaluationPool:
+    """Open the pool that the sweep asks for; with a ledger, one that knows and writes down its replays."""
+    sweep = plan.config.sweep
+    pool = open_pool(
+        context,
+        parallel_evals=sweep.parallel_evals,
+        per_round=plan.budget.per_round,
+        max_eval_seconds=sweep.max_eval_seconds,
+        max_worker_mb=sweep.max_worker_mb,
+        time_budget=state.time_budget,
+        executor=sweep.executor,
+        on_end=None if state.ledger is None else recorder(state.ledger),
+    )
+    return pool if state.ledger is None else RecordedPool(pool, state.ledger)
 
 
 def _search_branches(
@@ -197,29 +246,30 @@ def _search_branches(
     on_round: OnRound | None,
     screen: BranchScreen | None,
 ) -> None:
-    sweep, budget = plan.config.sweep, plan.budget
     state.progress.total = plan.total_measurements
-    pool = open_pool(
-        context,
-        parallel_evals=sweep.parallel_evals,
-        per_round=budget.per_round,
-        max_eval_seconds=sweep.max_eval_seconds,
-        on_end=None if state.ledger is None else recorder(state.ledger),
-    )
-    if state.ledger is not None:
-        pool = RecordedPool(pool, state.ledger)
-    with pool:
-        for branch in plan.branches:
+    budget = plan.budget
+    with _open_pool(plan, context, state) as pool:
+        for number, branch in enumerate(plan.branches):
             observer.phase(branch.deployment_mode, state.progress)
             sampler = _make_sampler(sampler_factory, branch, plan, screen)
+            share = _share(budget, result.branches, len(plan.branches) - number)
             search = BranchSearch(
-                branch, sampler, budget=budget, pool=pool, context=context, state=state, observer=observer
+                branch, sampler, budget=share, pool=pool, context=context, state=state, observer=observer
             )
             result.branches.append(search.report)
-            search.run(on_round)
-            for note in getattr(sampler, "notes", list)():
-                observer.note(f"smart-sweep {branch.deployment_mode}: {note}")
+            with closing_sampler(sampler):
+                search.run(on_round)
+            if search.report.stop is Stop.TIME:
+                break
         replay_finalists(plan.config, state, pool, observer)
+
+
+def _share(budget: Budget, done: Sequence[BranchReport], branches_left: int) -> Budget:
+    """Give the next branch its share of the trials: what a branch does not need goes to those after it."""
+    if budget.max_trials is None:
+        return budget
+    left = budget.max_trials - sum(report.attempts for report in done)
+    return replace(budget, max_trials=math.ceil(left / branches_left))
 
 
 def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) -> BranchScreen | None:
@@ -254,6 +304,8 @@ def _make_sampler(
         "seed": plan.config.sweep.random_seed,
         "policy": plan.policies[branch.deployment_mode],
         "screen": None if screen is None else screen.objectives,
+        "algorithm": plan.config.sweep.sampler_algorithm,
+        "limits": AskLimits(plan.config.sweep.max_suggest_seconds, plan.config.sweep.max_suggest_mb),
     }
     return build_sampler(factory, branch, study_id=study_id, objectives=objectives, extras=extras)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure
 from aisimulate.spica.outcome import Outcome
+from aisimulate.spica.process_memory import peak_mb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +71,11 @@ class Worker:
         """How a dead worker ended, for a message."""
         code = self._process.exitcode or 0
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+    @property
+    def peak_mb(self) -> float:
+        """The most memory it has taken so far, in MB."""
+        return peak_mb(self._process.pid or 0)
 
     @property
     def was_killed(self) -> bool:
@@ -133,14 +139,14 @@ def interrupts_held() -> Iterator[None]:
 def _serve(pipe: Connection[Message, Prepared], context: EvaluationContext) -> None:
     """Work as a worker process: one task after the other, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         pipe.send(Signal.READY)
         while True:
             pipe.send(measure(pipe.recv(), context))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process as soon as its parent has, however that was ended, even in a long evaluation."""
     parent = multiprocessing.parent_process()
     if parent is not None:

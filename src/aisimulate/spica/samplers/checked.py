@@ -51,10 +51,20 @@ class CheckedSampler:
         with _blaming(f"{self._name}.observe"):
             self._sampler.observe(suggestion, metrics)
 
-    def observe_infeasible(self, suggestion: Suggestion, reason: str) -> None:
-        """Tell it that a suggestion has no result."""
+    def observe_failure(self, suggestion: Suggestion, reason: str, missed: Mapping[str, float]) -> None:
+        """Tell it that a suggestion has no result; and by how much it missed bounds, if it asks for that."""
+        near_miss = getattr(self._sampler, "observe_missed", None)
+        if missed and callable(near_miss):
+            with _blaming(f"{self._name}.observe_missed"):
+                near_miss(suggestion, dict(missed))
+            return
         with _blaming(f"{self._name}.observe_infeasible"):
             self._sampler.observe_infeasible(suggestion, reason)
+
+    def notes(self) -> list[str]:
+        """Return what it has to say to the user so far; not every sampler says anything."""
+        with _blaming(f"{self._name}.notes"):
+            return [str(note) for note in getattr(self._sampler, "notes", list)()]
 
     def _check(self, item: object) -> None:
         selection = getattr(item, "selection", None)
@@ -93,6 +103,18 @@ def build_sampler(
             f"sampler_factory returned {show_python(sampler)}, which has no {' and no '.join(lacking)}"
         )
     return sampler
+
+
+@contextmanager
+def closing_sampler(sampler: BranchSampler) -> Iterator[None]:
+    """Close a sampler at the end, if it has anything to close."""
+    try:
+        yield
+    finally:
+        close = getattr(sampler, "close", None)
+        if callable(close):
+            with _blaming(f"{type(sampler).__name__}.close"):
+                close()
 
 
 class ForeignChoice(AISimulateError, ValueError):

@@ -42,10 +42,10 @@ class GridSampler:
         """Nothing to learn."""
 
 
-def refuse_ranges(branch: BranchSpace) -> None:
+def refuse_ranges(branch: BranchSpace, sampler: str = "grid") -> None:
     """Raise InputError if the branch has a continuous range."""
     for name, (low, high) in branch.float_ranges.items():
         raise InputError(
-            f"sweep.sampler: grid needs a finite space, but workload.{name} is the range [{low}, {high}]; "
-            "give one value, or use sampler random"
+            f"sweep.sampler: {sampler} needs a finite space, but workload.{name} is the range "
+            f"[{low}, {high}]; give one value, or use sampler random"
         )

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from aisimulate.core.seeds import named_seed
 from aisimulate.spica.finite_space import FiniteSpace
 from aisimulate.spica.samplers.base import Suggestion
+from aisimulate.spica.samplers.load_draw import LOG_FLOOR_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aisimulate.spica.search_space import BranchSpace
-
-# The lowest value of a log-uniform draw from a range that starts at 0, as a share of its upper end.
-_LOG_FLOOR_SHARE = 1e-3
 
 
 class RandomSampler:
@@ -65,7 +63,7 @@ class RandomSampler:
     def _draw_float(self, low: float, high: float) -> float:
         if self._drawn < 2:
             return (low, high)[self._drawn]
-        floor = max(low, high * _LOG_FLOOR_SHARE)
+        floor = max(low, high * LOG_FLOOR_SHARE)
         if floor <= 0.0 or self._rng.random() < 0.5:
             return self._rng.uniform(low, high)
         drawn = math.exp(self._rng.uniform(math.log(floor), math.log(high)))

@@ -24,6 +24,7 @@ VALUES: dict[OptimizationTarget, Callable[[EstimateColumns], Floats]] = {
     OptimizationTarget.THROUGHPUT_PER_GPU: lambda estimate: estimate.output_tok_s / estimate.gpus,
     OptimizationTarget.THROUGHPUT_PER_USER: lambda estimate: estimate.tok_s_user,
     OptimizationTarget.E2E_LATENCY: lambda estimate: estimate.e2e_ms,
+    OptimizationTarget.TTFT: lambda estimate: estimate.ttft_ms,
     OptimizationTarget.GOODPUT: lambda estimate: estimate.goodput_tok_s,
     OptimizationTarget.GOODPUT_PER_GPU: lambda estimate: estimate.goodput_tok_s / estimate.gpus,
 }

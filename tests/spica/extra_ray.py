@@ -1,0 +1,138 @@
+"""Candidates on a Ray cluster of several nodes, all on this machine: `make extra` runs this."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+from search_fakes import (
+    CountedEvaluator,
+    MoodyEvaluator,
+    SeqsEvaluator,
+    forget_the_model,
+    make_branch,
+    make_config,
+    make_context,
+    suggest,
+)
+
+from aisimulate.spica.evaluate import prepare
+from aisimulate.spica.executor import InProcessPool, open_pool
+from aisimulate.spica.outcome import Reason, Status
+from aisimulate.spica.ray_pool import RayPool
+from aisimulate.spica.search import run_search
+from aisimulate.spica.time_budget import TimeBudget
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # Workers find the evaluators of the tests as this process does.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    ray.init(address=made.address, logging_level="error", log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _no_model(monkeypatch, cluster):
+    forget_the_model(monkeypatch, [make_branch(seqs=range(1, 101))])
+
+
+class WhereEvaluator(SeqsEvaluator):
+    """Tells on which node it ran."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._folder = folder
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        time.sleep(0.15)  # nobody can do all before the others are up
+        node = ray.get_runtime_context().get_node_id()
+        (self._folder / f"{node}-{os.getpid()}").touch()
+        return super().evaluate(plan, concurrency_override=concurrency_override)
+
+
+def tasks(context, *seqs):
+    return [prepare(suggest(n), context) for n in seqs]
+
+
+def test_several_nodes_give_the_outcomes_of_this_process(tmp_path):
+    context = make_context(WhereEvaluator(tmp_path))
+    work = tasks(context, *range(1, 60))
+    with RayPool(context, workers=2, max_eval_seconds=60.0) as pool:
+        there = list(pool.run(work))
+        again = list(pool.run(work[:5]))
+    with InProcessPool(make_context(SeqsEvaluator())) as pool:
+        here = list(pool.run(work))
+    assert there == here
+    assert again == here[:5]
+    assert len({path.name.split("-")[0] for path in tmp_path.iterdir()}) == 2
+
+
+def test_a_search_on_ray_is_the_search_here():
+    asked = {"sampler": "random", "max_rounds": 4, "candidates_per_round": 6, "parallel_evals": 2}
+    there, here = (
+        run_search(make_config(**asked, executor=executor), evaluator=SeqsEvaluator())
+        for executor in ("ray", "local")
+    )
+    assert there.outcomes == here.outcomes
+    assert there.candidates == here.candidates
+
+
+def test_a_slow_task_and_a_dying_worker_leave_their_siblings_alone():
+    context = make_context(MoodyEvaluator())
+    with RayPool(context, workers=2, max_eval_seconds=4.0) as pool:
+        outcomes = list(pool.run(tasks(context, 256, 512, 1024, 128)))
+    assert [outcome.status for outcome in outcomes] == [
+        Status.FEASIBLE,
+        Status.TIMED_OUT,
+        Status.FAILED,
+        Status.FEASIBLE,
+    ]
+    assert [outcome.category for outcome in outcomes[1:3]] == [Reason.RUNTIME_TIMEOUT, Reason.REPLAY_RUNTIME]
+    assert "its Ray worker died" in outcomes[2].reason
+
+
+def test_a_task_lost_once_is_tried_again(tmp_path):
+    context = make_context(CountedEvaluator(tmp_path / "log", exit_code=3))
+    with RayPool(context, workers=1, max_eval_seconds=60.0) as pool:
+        (outcome,) = pool.run(tasks(context, 1024))
+    assert outcome.status is Status.FEASIBLE
+    assert (tmp_path / "log").read_text().split().count("1024") == 2
+
+
+def test_a_node_that_leaves_takes_nothing_along(cluster):
+    node = cluster.add_node(num_cpus=2)
+    context = make_context(SeqsEvaluator())
+    work = tasks(context, *range(1, 41))
+    with RayPool(context, workers=4, max_eval_seconds=60.0) as pool:
+        results = pool.run(work)
+        first = next(results)
+        cluster.remove_node(node, allow_graceful=False)
+        outcomes = [first, *results]
+    with InProcessPool(context) as pool:
+        assert list(pool.run(work)) == outcomes
+
+
+def test_no_task_is_begun_after_the_time():
+    now_s = [0.0]
+    context = make_context(SeqsEvaluator())
+    budget = TimeBudget(5.0, lambda: now_s[0])
+    with RayPool(context, workers=1, max_eval_seconds=None, time_budget=budget) as pool:
+        results = pool.run(tasks(context, 1, 2, 3))
+        assert next(results).status is Status.FEASIBLE
+        now_s[0] = 6.0
+        assert len(list(results)) <= 1
+
+
+def test_the_executor_chooses():
+    options = {"parallel_evals": 1, "per_round": 1, "max_eval_seconds": None}
+    assert isinstance(open_pool(make_context(SeqsEvaluator()), **options, executor="ray"), RayPool)

@@ -1,0 +1,121 @@
+"""What a search costs besides its replays and its sampler: `python -m tools.bench.overhead`.
+
+Replays are 0.1 s of sleep in worker processes; everything else is real: enumeration, capacity checks, ledger,
+pool. Prints one line of JSON. `overhead_share` is of the whole wall time, with enumeration and the
+start of the workers; `rounds_share` is of all rounds but the first. `replay_s` is the time that the replays
+take at least, on that many workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.ledger import Ledger
+from aisimulate.spica.sampler import make_branch_sampler
+from aisimulate.spica.search import run_search
+
+REPLAY_S = 0.1
+CONFIG = {
+    "search_space": {
+        "model_name": "meta-llama/Meta-Llama-3.1-8B",
+        "hardware_sku": "h200_sxm",
+        "gpu_budget": 8,
+        "deployment_mode": ["agg"],
+        "planner_scaling_policy": ["disabled"],
+    },
+    "workload": {"isl": 1000, "osl": 100, "concurrency": 64, "num_request_ratio": 4},
+    "goal": {"target": "throughput_per_gpu"},
+}
+
+
+class SleepingEvaluator:
+    """Gives a made-up report after a tenth of a second."""
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        time.sleep(REPLAY_S)
+        seqs = plan.agg_engine_args["max_num_seqs"]
+        return {"output_throughput_tok_s": float(seqs), "gpu_hours": 1.0, "duration_ms": 3_600_000.0}
+
+
+class TimedSampler:
+    """Passes calls on and adds up the time they take."""
+
+    def __init__(self, inner):
+        self.branch = inner.branch
+        self.spent_s = 0.0
+        self._inner = inner
+
+    def suggest(self, count):
+        return self._timed(self._inner.suggest, count)
+
+    def observe(self, suggestion, metrics):
+        self._timed(self._inner.observe, suggestion, metrics)
+
+    def observe_infeasible(self, suggestion, reason):
+        self._timed(self._inner.observe_infeasible, suggestion, reason)
+
+    def _timed(self, call, *arguments):
+        started_s = time.perf_counter()
+        try:
+            return call(*arguments)
+        finally:
+            self.spent_s += time.perf_counter() - started_s
+
+
+def measure(sampler, rounds, per_round, workers):
+    """Search once and return the figures."""
+    made, ends_s = [], []
+
+    def factory(branch, *, study_id, objectives=None, seed, policy, screen):
+        inner = make_branch_sampler(
+            branch, study_id=study_id, objectives=objectives, seed=seed, policy=policy, screen=screen
+        )
+        made.append(TimedSampler(inner))
+        return made[-1]
+
+    sweep = {"sampler": sampler, "max_rounds": rounds, "candidates_per_round": per_round}
+    config = SmartSearchConfig.model_validate(CONFIG | {"sweep": {**sweep, "parallel_evals": workers}})
+    with tempfile.TemporaryDirectory() as folder, Ledger.create(Path(folder) / "run.sqlite") as ledger:
+        started_s = time.perf_counter()
+        result = run_search(
+            config,
+            evaluator=SleepingEvaluator(),
+            sampler_factory=factory,
+            ledger=ledger,
+            on_round=lambda number, found: ends_s.append(time.perf_counter()),
+        )
+        wall_s = time.perf_counter() - started_s
+    replays = result.progress.tally.evaluated
+    replay_s, sampler_s = replays * REPLAY_S / workers, made[0].spent_s
+    overhead_s = wall_s - replay_s - sampler_s
+    later_s = ends_s[-1] - ends_s[0]
+    later_replay_s = (rounds - 1) * per_round * REPLAY_S / workers
+    return {
+        "replays": replays,
+        "workers": workers,
+        "wall_s": round(wall_s, 3),
+        "replay_s": round(replay_s, 3),
+        "sampler_s": round(sampler_s, 3),
+        "overhead_s": round(overhead_s, 3),
+        "overhead_share": round(overhead_s / wall_s, 4),
+        "rounds_share": round((later_s - later_replay_s - sampler_s) / later_s, 4),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sampler", default="random")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--per-round", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=2)
+    asked = parser.parse_args()
+    print(json.dumps(measure(asked.sampler, asked.rounds, asked.per_round, asked.workers)))
+
+
+if __name__ == "__main__":
+    main()
