@@ -79,13 +79,21 @@ def was_short(candidate: Candidate) -> bool:
 def finalists(candidates: Sequence[Candidate], config: SmartSearchConfig) -> list[Candidate]:
     """Choose those of the candidates measured in part whose whole replay is worth its time.
 
-    The best 16, or the best tenth if that is more; of several objectives the front, and what is behind it.
+    The best 16, or the best tenth if that is more; of several objectives the front, and what is behind it. Of
+    those that measured exactly the same only the first.
     """
-    short = [candidate for candidate in candidates if was_short(candidate)]
+    short = _distinct([candidate for candidate in candidates if was_short(candidate)])
     wanted = max(_FEWEST_FINALISTS, round(_FINAL_SHARE * len(short)))
     if not config.goal.is_pareto:
         return rank(short)[:wanted]
     return _front_layers(short, config, wanted)
+
+
+def _distinct(candidates: list[Candidate]) -> list[Candidate]:
+    first: dict[tuple[object, ...], Candidate] = {}
+    for candidate in candidates:
+        first.setdefault((candidate.used_gpus, *sorted(candidate.metrics.items())), candidate)
+    return list(first.values())
 
 
 def _front_layers(candidates: list[Candidate], config: SmartSearchConfig, wanted: int) -> list[Candidate]:
