@@ -89,6 +89,7 @@ class _PairView(_Handing, VllmRankView):
         if not rank.run_batch:
             entered = [*self._computing(), *rank.waiting]
             work.admitted = work.dequeued = [s for s in entered if self._admitted.is_new(s, now_ns)]
+            work.cached = [s for s in work.cached if s not in rank.done]  # they end without a forward
         return work
 
 
