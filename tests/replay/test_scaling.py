@@ -252,10 +252,6 @@ def test_both_pools_of_a_pair_scale(backend: str) -> None:
     ("spec", "problem"),
     [
         (
-            pair_of([(0.0, 4)], "sglang"),
-            "backend of pairs of pools that scale 'sglang' is not supported yet",
-        ),
-        (
             {**spec_of(1, [(0.0, 4)]), "engine": {"rank": rank() | {"aic_nextn": 2}}},
             "aic_nextn: 2 is not supported yet where pools scale",
         ),

@@ -36,7 +36,8 @@ class SchedulerView:
         """Tokens of the sequences in the queue, and of the prompts that are expected here."""
         rank = self._rank
         expected = (*getattr(rank, "pending", ()), *getattr(rank, "coming", ()))
-        return [sequence.tokens for sequence in (*rank.waiting, *(handoff.request for handoff in expected))]
+        here = (*rank.waiting, *getattr(rank, "arrived", ()))
+        return [sequence.tokens for sequence in (*here, *(handoff.request for handoff in expected))]
 
     @property
     def free_blocks(self) -> int:
