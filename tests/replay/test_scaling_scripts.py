@@ -1,4 +1,4 @@
-"""Pairs of pools that scale by random scripts: all requests, and what the policy is shown, as recorded."""
+"""Pools that scale by random scripts: all requests, and what the policy is shown, as recorded."""
 
 from __future__ import annotations
 
@@ -37,8 +37,12 @@ def payload_of(item: dict[str, Any], folder: Path) -> dict[str, Any]:
     trace.write_text("".join(json.dumps(row) + "\n" for row in item["rows"]))
     pools = [{"initial_workers": count, "startup_delay_ms": item["startup_ms"]} for count in item["workers"]]
     role = {"rank": item["rank"]}
-    topology = {"kind": "disaggregated", "prefill": pools[0], "decode": pools[1]}
-    spec = {"version": 1, "topology": topology, "engine": {"prefill": role, "decode": role}}
+    topology: dict[str, Any] = {"kind": "aggregated", "workers": pools[1]}
+    engine: dict[str, Any] = role
+    if item["is_pair"]:
+        topology = {"kind": "disaggregated", "prefill": pools[0], "decode": pools[1]}
+        engine = {"prefill": role, "decode": role}
+    spec = {"version": 1, "topology": topology, "engine": engine}
     traffic = {"source_type": "trace", "trace_paths": [str(trace)], "trace_block_size": 4}
     return {"spec": spec, "traffic": traffic}
 

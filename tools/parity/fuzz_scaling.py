@@ -1,6 +1,6 @@
 """Random replays whose pools scale by a script, through two interpreters: ours, and the reference's.
 
-fuzz_scaling.py gen KIND NUMBER SEED INSTANCES.jsonl     KIND: vllm, trtllm or sglang, and -pair for two pools
+fuzz_scaling.py gen KIND NUMBER SEED INSTANCES.jsonl     KIND: vllm, trtllm or sglang, then -pair, -mtp
 PYTHON fuzz_scaling.py run INSTANCES.jsonl RESULTS.jsonl
 fuzz_scaling.py diff OURS.jsonl THEIRS.jsonl             every token at 1 ns, and what the policy sees
 
@@ -46,9 +46,13 @@ Instance = dict[str, Any]
 
 def instance(seed: int, kind: str) -> Instance:
     """Build the instance of a seed."""
-    backend, _, pair = kind.partition("-")
+    backend, *features = kind.split("-")
+    pair = "pair" in features
     draw = random.Random(f"scaling/{kind}/{seed}")
     rank = _rank(draw, backend)
+    if "mtp" in features:
+        rank["aic_nextn"] = draw.choice([1, 2, 3])
+        rank["aic_nextn_accept_rates"] = draw.choice(["1", "1,0", "0", "1,1,1"])
     if pair:
         rank["kv_transfer_bytes_per_token"] = 1_000_000
         rank["kv_transfer_bandwidth"] = draw.choice([0.0, 1.0, 4.0])
@@ -61,7 +65,7 @@ def instance(seed: int, kind: str) -> Instance:
     ]
     return {
         "seed": seed,
-        "is_pair": bool(pair),
+        "is_pair": pair,
         "rank": rank,
         "rows": _rows(draw),
         "workers": [draw.randint(1, 2), draw.randint(1, 2)],

@@ -65,6 +65,11 @@ SCALED_PARTS = (
     Part("vllm-pair", 500),
     Part("trtllm-pair", 300),
     Part("sglang-pair", 500, limit_s=3.0),
+    Part("vllm-mtp", 200, limit_s=3.0),
+    Part("sglang-mtp", 200, limit_s=3.0),
+    Part("vllm-pair-mtp", 200, limit_s=3.0),
+    Part("trtllm-pair-mtp", 200, limit_s=3.0),
+    Part("sglang-pair-mtp", 200, limit_s=3.0),
 )
 
 

@@ -101,7 +101,7 @@ class _DraftPairView(_Handing, SpeculativeRankView):
         """Describe what was planned at `now_ns`; a prefill worker verifies nothing."""
         work = super().read(now_ns)
         if not hasattr(self._rank, "pending"):
-            work.verified = 0
+            work.verified, self._counted = 0, []
         return work
 
 

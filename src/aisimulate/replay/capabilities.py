@@ -61,6 +61,7 @@ CURRENT = Capabilities(
     tiers=frozenset({"g3_offload", "native_host_offload"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
     disaggregated_speculation=True,
+    scaled_speculation=True,
     scaled_pair_backends=frozenset({"sglang", "trtllm", "vllm"}),
 )
 """What this version simulates."""
