@@ -82,7 +82,8 @@ class ArrivalQueue(Destinations):
 
     def queue_arrived(self, handoff: Handoff) -> None:
         """Queue a sequence that has its prompt, by the order in which destinations were accepted."""
-        self.came(handoff)
+        self.held -= 1  # `came`, without the call
+        del self.coming[handoff]
         for index, queued in enumerate(self.waiting):
             if queued.handoff.order > handoff.order:
                 self.waiting.insert(index, handoff.request)
