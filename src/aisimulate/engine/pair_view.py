@@ -6,6 +6,7 @@ which. Then what is held is taken from the counters; what is cached is counted a
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.engine.sglang_scheduler import SglangScheduler
@@ -15,6 +16,9 @@ from aisimulate.engine.speculative_view import SpeculativeRankView
 from aisimulate.engine.vllm_view import Admissions, VllmRankView
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.engine.handoff import Handoff
     from aisimulate.engine.pass_view import BlockAudit, RankPass
     from aisimulate.engine.rank_view import RankView
 
@@ -31,12 +35,41 @@ def hands_over(rank: Any) -> bool:  # noqa: ANN401
     return hasattr(rank, "pending") or hasattr(rank, "release")
 
 
+class _Pending(deque["Handoff"]):
+    """Destinations that wait for blocks; it keeps those that got them in `taken`."""
+
+    def __init__(self, handoffs: Iterable[Handoff]) -> None:
+        super().__init__(handoffs)
+        self.taken: list[Handoff] = []
+
+    def popleft(self) -> Handoff:
+        handoff = super().popleft()
+        self.taken.append(handoff)
+        return handoff
+
+
 class _Handing:
     """What differs between a rank of a pool and one that serves whole requests."""
 
     __slots__ = ()
 
     _rank: Any
+
+    def _follow(self) -> None:
+        """Keep what waits for its prompt in sight: the rank itself only counts it."""
+        if hasattr(self._rank, "pending"):
+            self._rank.pending = _Pending(self._rank.pending)
+
+    @property
+    def waiting_lengths(self) -> list[int]:
+        """Prompt tokens of all that do not run yet: without blocks, on their way, in the queue."""
+        rank = self._rank
+        coming: list[Handoff] = []
+        if hasattr(rank, "pending"):
+            coming = rank.pending.taken = [one for one in rank.pending.taken if one.activated_ns is None]
+            coming = [*rank.pending, *coming]
+        sequences = [*rank.waiting, *(handoff.request for handoff in coming)]
+        return [sequence.input_tokens for sequence in sequences]
 
     @property
     def _is_handing(self) -> bool:
@@ -67,6 +100,7 @@ class _PairView(_Handing, VllmRankView):
     def __init__(self, rank: Any, index: int) -> None:  # noqa: ANN401
         super().__init__(rank, index)
         self._admitted = Admissions()
+        self._follow()
 
     def read(self, now_ns: int) -> RankPass:
         """Describe what was planned at `now_ns`; who came with its prompt was admitted too."""
@@ -80,6 +114,10 @@ class _PairView(_Handing, VllmRankView):
 
 class _DraftPairView(_Handing, SpeculativeRankView):
     __slots__ = ()
+
+    def __init__(self, rank: Any, index: int) -> None:  # noqa: ANN401
+        super().__init__(rank, index)
+        self._follow()
 
     def read(self, now_ns: int) -> RankPass:
         """Describe what was planned at `now_ns`; a prefill worker verifies nothing."""
@@ -95,6 +133,7 @@ class _SglangPairView(_Handing, SglangRankView):
     def __init__(self, rank: Any, index: int) -> None:  # noqa: ANN401
         super().__init__(rank, index)
         self._admitted = Admissions()
+        self._follow()
 
     def read(self, now_ns: int) -> RankPass:
         """Describe what was planned at `now_ns`; who has its prompt decodes at once."""

@@ -32,9 +32,8 @@ class SchedulerView:
 
     @property
     def waiting_lengths(self) -> list[int]:
-        """Tokens of the sequences in the queue, and of the prompts that wait for their blocks."""
-        pending = [handoff.request.tokens for handoff in getattr(self._rank, "pending", ())]
-        return [sequence.tokens for sequence in self._rank.waiting] + pending
+        """Tokens of the sequences in the queue."""
+        return [sequence.tokens for sequence in self._rank.waiting]
 
     @property
     def free_blocks(self) -> int:

@@ -266,7 +266,7 @@ class PrefillWorker(RankWorker):
         self.busy = True
         self.plans += 1
         self._start_ns = now_ns
-        if partial is not None and self._start_chunks(partial):
+        if self.plans_chunks and partial is not None and self._start_chunks(partial):
             return True
         self._passes = rank.plan(now_ns)
         self.end_ns = now_ns + rank.pass_ns
