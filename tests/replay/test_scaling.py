@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aisimulate.config.payload import parse_payload
 from aisimulate.core.errors import InputError, ReplayError, UnsupportedError
+from aisimulate.replay.capabilities import CURRENT, require_scalable
 from aisimulate.replay.execute import execute
 from aisimulate.replay.scaling import ScriptedPolicy
 
@@ -262,9 +265,10 @@ def test_both_pools_of_a_pair_scale(backend: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_scaled_says_so(spec: dict[str, Any], problem: str) -> None:
+def test_what_a_version_cannot_scale_it_refuses(spec: dict[str, Any], problem: str) -> None:
+    less = replace(CURRENT, scaled_speculation=False, scaled_pair_backends=frozenset({"vllm"}))
     with pytest.raises(UnsupportedError, match=problem):
-        execute(spec, scaling=ScriptedPolicy(10.0, 10.0, []))
+        require_scalable(parse_payload(spec).spec, less)
 
 
 def test_sglang_workers_scale() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Case = dict[str, Any]
 
-_SECONDS = 5.0
+_SECONDS = 1.0
 _SHOWN = 6
 _SUMS = ("duration_ms", "gpu_hours", "prefill_worker_seconds", "decode_worker_seconds", "completed_requests")
 _TIMES = ("arrival_time_ms", "first_admit_ms", "first_token_ms", "terminal_time_ms")

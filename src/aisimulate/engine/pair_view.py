@@ -68,7 +68,8 @@ class _Handing:
         if hasattr(rank, "pending"):
             coming = rank.pending.taken = [one for one in rank.pending.taken if one.activated_ns is None]
             coming = [*rank.pending, *coming]
-        sequences = [*rank.waiting, *(handoff.request for handoff in coming)]
+        arrived = getattr(rank, "arrived", ())  # of SGLang: behind its own queue
+        sequences = [*rank.waiting, *arrived, *(handoff.request for handoff in coming)]
         return [sequence.input_tokens for sequence in sequences]
 
     @property
@@ -129,6 +130,8 @@ class _DraftPairView(_Handing, SpeculativeRankView):
 
 class _SglangPairView(_Handing, SglangRankView):
     __slots__ = ("_admitted",)
+
+    _emits_first = False
 
     def __init__(self, rank: Any, index: int) -> None:  # noqa: ANN401
         super().__init__(rank, index)

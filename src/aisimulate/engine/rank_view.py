@@ -48,6 +48,11 @@ class RankView(Protocol):
         ...
 
     @property
+    def burst_tokens(self) -> int:
+        """Tokens of accepted drafts of those that decoded before, also beyond what they had room for."""
+        ...
+
+    @property
     def is_steady(self) -> bool:
         """Whether the gauges inside the run in flight follow from those at its start."""
         ...

@@ -26,6 +26,16 @@ class SchedulerView:
         return bool(self._rank.has_work)
 
     @property
+    def extra_tokens(self) -> int:
+        """Tokens of accepted drafts in the last pass: there are none."""
+        return 0
+
+    @property
+    def burst_tokens(self) -> int:
+        """The same of those that decoded before, whether they had room or not."""
+        return self.extra_tokens
+
+    @property
     def run_batch(self) -> int:
         """Decoders of the run in flight; 0 when a single pass is in flight."""
         return int(self._rank.run_batch)

@@ -22,6 +22,7 @@ class SglangRankView(SchedulerView):
     __slots__ = ("_begun", "_decoding")
 
     _rank: SglangScheduler
+    _emits_first = True  # the prefill of a prompt emits a token, without drafts
 
     def __init__(self, rank: SglangScheduler, index: int) -> None:
         super().__init__(rank, index)
@@ -125,6 +126,19 @@ class SglangRankView(SchedulerView):
         if not isinstance(self._rank, SpeculativeSglangScheduler):
             return 0
         return sum(sequence.tokens - tokens - 1 for sequence, tokens in self._decoding)
+
+    @property
+    def burst_tokens(self) -> int:
+        """The same, whether they had room for all of it or not."""
+        if not isinstance(self._rank, SpeculativeSglangScheduler):
+            return 0
+        acceptance, before = self._rank._acceptance, 1 + self._emits_first
+        return sum(
+            s.tokens - tokens - 1
+            if s.status is None
+            else acceptance.drawn(s.ordinal, max(0, s.forwards - before)) - 1
+            for s, tokens in self._decoding
+        )
 
     def audit(self) -> BlockAudit:
         """Count the pages between two passes from what requests and tree hold, not by the counters."""

@@ -7,7 +7,7 @@ that is not: a forward yields 1 to nextn + 1 tokens (spec 01 section 2.6).
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate, repeat
+from itertools import accumulate, islice, repeat
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,10 @@ class Acceptance:
         if self._fixed is not None:
             return repeat(self._fixed)
         return self._drawn(self._uniform(request))
+
+    def drawn(self, request: int, number: int) -> int:
+        """Give the tokens of one of these forwards, counted from 0, whether the request has room or not."""
+        return next(islice(self.stream(request), number, None))
 
     def lengths(self, request: int, length: int, end: int) -> list[int]:
         """Lengths of a request before its first forward, after each one, and at its `end`."""

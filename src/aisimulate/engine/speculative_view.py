@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class SpeculativeRankView(VllmRankView):
     """A rank with drafts. Its runs are looked at pass by pass, because members grow unevenly."""
 
-    __slots__ = ("_admitted", "_before", "_decoding")
+    __slots__ = ("_admitted", "_before", "_bursting", "_decoding")
 
     _rank: SpeculativeScheduler
 
@@ -26,6 +26,7 @@ class SpeculativeRankView(VllmRankView):
         self._admitted = Admissions()
         self._before: list[tuple[Sequence, int]] = []  # who emits in the pass, and its tokens before
         self._decoding: list[Sequence] = []  # that emitted before
+        self._bursting = self._decoding  # and those whose prompt was there already
 
     @property
     def is_steady(self) -> bool:
@@ -37,6 +38,17 @@ class SpeculativeRankView(VllmRankView):
         """Tokens of accepted drafts in the last pass."""
         return sum(sequence.tokens - tokens - 1 for sequence, tokens in self._before)
 
+    @property
+    def burst_tokens(self) -> int:
+        """The same of those that decoded before, whether they had room for all of it or not."""
+        known = dict.fromkeys(self._bursting)
+        acceptance = self._rank._acceptance
+        return sum(
+            s.tokens - tokens - 1 if s.status is None else acceptance.drawn(s.ordinal, s.forwards - 1) - 1
+            for s, tokens in self._before
+            if s in known
+        )
+
     def mark(self) -> None:
         """Remember what `read` compares with: nothing."""
 
@@ -46,6 +58,7 @@ class SpeculativeRankView(VllmRankView):
         ready = rank.running if rank.run_batch else rank.ready
         self._before = [(sequence, sequence.tokens) for sequence in ready]
         self._decoding = [sequence for sequence in ready if sequence.decodes]
+        self._bursting = self._decoding
         lengths = [sequence.tokens for sequence in self._decoding]
         work = RankPass(self._index, len(lengths), sum(lengths))
         if rank.run_batch:
@@ -56,8 +69,11 @@ class SpeculativeRankView(VllmRankView):
             if not sequence.decodes
         ]
         sort_chunks(work, chunks)
-        replayed = sum(end == sequence.tokens for sequence, _, end in work.replays)
-        work.verified = len(self._before) - len(lengths) - replayed
+        replayed = [sequence for sequence, _, end in work.replays if end == sequence.tokens]
+        work.cached = [s for s, start, end in chunks if start == end and s.output_tokens]
+        work.dropped = [Chunk(*dropped[:3]) for dropped in self._dropped() if not dropped[3]]
+        work.verified = len(self._before) - len(lengths) - len(replayed) - len(work.cached)
+        self._bursting = [*self._decoding, *work.cached, *replayed]
         work.preempted = self._newly_preempted() if rank.preempted else []
         # A victim of the bursts of others may have been admitted just before.
         new = [*rank.scheduled, *work.preempted]
@@ -67,8 +83,13 @@ class SpeculativeRankView(VllmRankView):
 
     def decode_lengths(self, work: RankPass) -> list[int]:
         """Lengths at the start of the pass that just began of those that decode or replay in it."""
-        lengths = [sequence.tokens for sequence in self._decoding]
-        return [*lengths, *(chunk.sequence.tokens for chunk in work.replays)]
+        others = [*(chunk.sequence for chunk in work.replays), *work.cached]
+        dropped = [end for s, start, end, decodes in self._dropped() if decodes or start >= s.input_tokens]
+        return [sequence.tokens for sequence in (*self._decoding, *others)] + dropped
+
+    def _dropped(self) -> list[tuple[Sequence, int, int, bool]]:
+        """List those that were preempted once the pass was priced, with what was scheduled for them."""
+        return [] if self._rank.run_batch else self._rank.dropped
 
     def is_decoding(self, sequence: Sequence) -> bool:
         """Whether a sequence decodes in the next pass."""

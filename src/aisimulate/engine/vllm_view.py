@@ -34,11 +34,6 @@ class VllmRankView(SchedulerView):
         """Whether the gauges inside the run in flight follow from those at its start: always."""
         return True
 
-    @property
-    def extra_tokens(self) -> int:
-        """Tokens of accepted drafts in the last pass: there are none."""
-        return 0
-
     def mark(self) -> None:
         """Remember how far the unfinished prefill is."""
         self._marked = self._progress()
