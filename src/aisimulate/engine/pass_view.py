@@ -51,9 +51,9 @@ class RankPass:
 
     @property
     def forwards(self) -> int:
-        """Sequences that get a token from a decode forward of one such pass."""
+        """Sequences that decode in one such pass; those that a prefill ends with a burst do not count."""
         replayed = sum(end == sequence.tokens for sequence, _, end in self.replays)
-        return self.decode_batch + len(self.cached) + self.verified + replayed
+        return self.decode_batch + len(self.cached) + replayed
 
 
 class Gauges(NamedTuple):

@@ -9,7 +9,7 @@ All blocks are in the tree of the pool: a request that comes back recomputes blo
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import PROMPT_OVER_BUDGET, SEQUENCE_OVER_CAPACITY
@@ -490,6 +490,14 @@ class SpeculativeScheduler(RankScheduler):
         self._release(sequence)
         sequence.lengths = []
         sequence.status, sequence.terminal_ns = COMPLETED, end_ns
+
+    def accepted_in(self, sequence: Sequence, before: int) -> int:
+        """Count the drafts accepted in the last forward of a sequence, which had `before` tokens then."""
+        if sequence.tokens < sequence.end_tokens:
+            return sequence.tokens - before - 1
+        # What is not needed any more is not kept.
+        bursts = self._acceptance.stream(sequence.ordinal)
+        return next(islice(bursts, sequence.forwards - 1, None)) - 1
 
     def _note_gap(self, sequence: Sequence, number: int, end_ns: int) -> None:
         last = sequence.last_pass
