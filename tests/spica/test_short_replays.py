@@ -97,6 +97,7 @@ def test_a_resumed_search_knows_both_parts(tmp_path):
         ({"sweep.early_stop": "off"}, False),
         ({"goal": {"target": "goodput", "sla": {"e2e_ms": 9}}}, False),
         ({"goal": {"target": "e2e_latency"}}, True),
+        ({"goal": {"target": "throughput", "sla": {"e2e_ms": 9}, "strict_sla": True}}, False),
         ({"workload.turns_per_session": 2}, False),
         ({"workload.concurrency": None, "workload.request_rate": 3.0}, False),
     ],
