@@ -203,14 +203,22 @@ def _context(
     predictor = sweep_load_predictor(config, show_progress=False)
     for note in predictor.notes:
         observer.note(note)
-    sku = config.search_space.hardware_sku
+    sku, asked = config.search_space.hardware_sku, config.search_space.backend_version
     return EvaluationContext(
         config=config,
         evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
-        backend_versions={name: resolve_backend_version(sku, name) for name in plan.backends},
+        backend_versions={name: _version(sku, name, asked.get(name)) for name in plan.backends},
         load_predictor=predictor,
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
+    )
+
+
+def _version(sku: str, backend: str, asked: str | None) -> str:
+    return (
+        resolve_backend_version(sku, backend)
+        if asked is None
+        else resolve_backend_version(sku, backend, asked)
     )
 
 
