@@ -368,6 +368,12 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
     "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
     "max_trials": (Acts(DRAWN, {"sweep.max_trials": 3}),),
     "max_seconds": (Acts(DRAWN, {"sweep.max_seconds": 1e-9}),),
+    "asks": (
+        Acts(
+            changed(SEEDED, {"sweep.sampler": "pool-gp", "sweep.max_rounds": 12}),
+            {"sweep.asks": "pipelined"},
+        ),
+    ),
     "executor": (
         Refused(
             DRAWN,

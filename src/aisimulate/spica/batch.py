@@ -26,10 +26,16 @@ class Batch:
     def __init__(self, tasks: Sequence[Prepared], on_end: OnEnd | None) -> None:
         self.tasks = tasks
         self._on_end = on_end
-        self.waiting = deque(range(len(tasks)))
+        self.waiting: deque[int] = deque()
+        self._taken = 0
         self.outcomes: dict[int, Outcome] = {}
         self._lost_once: set[int] = set()
         self._untold: list[tuple[int, float]] = []
+
+    def take_new(self) -> None:
+        """Queue the tasks that were added since the last time."""
+        self.waiting.extend(range(self._taken, len(self.tasks)))
+        self._taken = len(self.tasks)
 
     def lose(self, number: int, status: Status, category: Reason, reason: str) -> None:
         """Queue a task again, once, whose worker died or ran out of time: that may be bad luck."""

@@ -55,6 +55,7 @@ class SweepConfig(SpicaModel):
     max_eval_seconds: PositiveNumber | None = 600.0
     max_worker_mb: CountInt | None = None
     executor: Literal["local", "ray"] = "local"
+    asks: Literal["rounds", "pipelined"] = "rounds"
     policy: Literal["rapid", "thorough", "focused"] = "rapid"
     sampler: SamplerName = "auto"
     sampler_algorithm: str | None = None

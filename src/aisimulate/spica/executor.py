@@ -45,7 +45,8 @@ class EvaluationPool(Protocol):
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Yield one outcome per task, in task order, as soon as it is known.
 
-        It ends early, at the first task that was not begun, once the time budget of the search is spent.
+        Tasks may be added to the list while outcomes are taken. It ends early, at the first task that was
+        not begun, once the time budget of the search is spent.
         """
         ...
 
@@ -136,7 +137,8 @@ class WorkerPool:
         batch = Batch(tasks, self._on_end)
         self._failed_starts = 0
         try:
-            for number in range(len(tasks)):
+            number = 0
+            while number < len(tasks):  # which may grow
                 while number not in batch.outcomes:
                     is_over = self._time.is_spent
                     if is_over and not self._is_busy:
@@ -144,6 +146,7 @@ class WorkerPool:
                     self._advance(batch, is_over=is_over)
                 batch.tell()
                 yield batch.outcomes.pop(number)
+                number += 1
         finally:
             batch.tell()
             self._stop([worker for worker in self._workers if worker.task is not None])
@@ -161,6 +164,7 @@ class WorkerPool:
 
     def _advance(self, batch: Batch, *, is_over: bool) -> None:
         """Start what can be started, unless time `is_over`; then wait for the next event of any worker."""
+        batch.take_new()
         if not is_over:
             self._refill(batch)
             if not self._workers:

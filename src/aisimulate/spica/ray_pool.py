@@ -100,7 +100,8 @@ class RayPool:
         batch = Batch(tasks, self._on_end)
         self._failed_starts = 0
         try:
-            for number in range(len(tasks)):
+            number = 0
+            while number < len(tasks):  # which may grow
                 while number not in batch.outcomes:
                     is_over = self._time.is_spent
                     if is_over and not self._busy:
@@ -108,6 +109,7 @@ class RayPool:
                     self._advance(batch, is_over=is_over)
                 batch.tell()
                 yield batch.outcomes.pop(number)
+                number += 1
         finally:
             batch.tell()
             self._end(self._busy)
@@ -118,6 +120,7 @@ class RayPool:
 
     def _advance(self, batch: Batch, *, is_over: bool) -> None:
         """Start what can be started, unless time `is_over`; then wait for the next answer."""
+        batch.take_new()
         if not is_over:
             self._refill(batch)
             if not self._actors:

@@ -19,6 +19,7 @@ from aisimulate.spica.ledger import LedgerError
 from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState, Stop
 from aisimulate.spica.observer import Observer, SilentObserver
+from aisimulate.spica.pipelined_loop import PipelinedSearch
 from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.planner import enables_scaling
 from aisimulate.spica.progress import progress_observer
@@ -251,7 +252,7 @@ def _search_branches(
             observer.phase(branch.deployment_mode, state.progress)
             sampler = _make_sampler(sampler_factory, branch, plan, screen)
             share = _share(budget, result.branches, len(plan.branches) - number)
-            search = BranchSearch(
+            search = _search_kind(plan, sampler, branch, observer)(
                 branch, sampler, budget=share, pool=pool, context=context, state=state, observer=observer
             )
             result.branches.append(search.report)
@@ -259,6 +260,19 @@ def _search_branches(
                 search.run(on_round)
             if search.report.stop is Stop.TIME:
                 break
+
+
+def _search_kind(
+    plan: SearchPlan, sampler: BranchSampler, branch: BranchSpace, observer: Observer
+) -> type[BranchSearch]:
+    """Choose the loop; not every sampler can be asked before it was told everything."""
+    if plan.config.sweep.asks == "rounds":
+        return BranchSearch
+    if getattr(sampler, "overlaps", False):
+        return PipelinedSearch
+    name = plan.policies[branch.deployment_mode]
+    observer.note(f"smart-sweep {branch.deployment_mode}: the sampler {name} is asked in rounds only")
+    return BranchSearch
 
 
 def _share(budget: Budget, done: Sequence[BranchReport], branches_left: int) -> Budget:

@@ -65,6 +65,8 @@ class VizierSampler:
     row the rest of the branch is quasi-random.
     """
 
+    overlaps = True
+
     def __init__(
         self,
         branch: BranchSpace,
