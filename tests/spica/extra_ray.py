@@ -77,8 +77,10 @@ def test_several_nodes_give_the_outcomes_of_this_process(tmp_path):
     assert len({path.name.split("-")[0] for path in tmp_path.iterdir()}) == 2
 
 
-def test_a_search_on_ray_is_the_search_here():
+@pytest.mark.parametrize("asks", ["rounds", "pipelined"])
+def test_a_search_on_ray_is_the_search_here(asks):
     asked = {"sampler": "random", "max_rounds": 4, "candidates_per_round": 6, "parallel_evals": 2}
+    asked["asks"] = asks
     there, here = (
         run_search(make_config(**asked, executor=executor), evaluator=SeqsEvaluator())
         for executor in ("ray", "local")
