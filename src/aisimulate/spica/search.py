@@ -145,7 +145,7 @@ def _search(
     ledger: Ledger | None,
     check: bool,
 ) -> SearchResult:
-    progress, time_budget = Progress(config.goal), TimeBudget(config.sweep.max_seconds)
+    progress = Progress(config.goal)
     observer.phase("enumerating", progress)
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
@@ -154,10 +154,12 @@ def _search(
         _require_watchable(plan)
     context = _context(plan, evaluator, observer, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
-    state = SearchState(progress, ledger, time_budget, outcomes=result.outcomes)
+    state = SearchState(progress, ledger, outcomes=result.outcomes)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
     screen = _screen(context, plan, observer) if evaluator is None else None
+    # What comes before the first suggestion does not count: each sitting gets something done.
+    state.time_budget = TimeBudget(config.sweep.max_seconds)
     try:
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
