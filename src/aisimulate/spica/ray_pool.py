@@ -11,7 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from aisimulate.spica.batch import Batch
+from aisimulate.spica.batch import Batch, in_order
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
 from aisimulate.spica.executor import EvaluatorPoolError
 from aisimulate.spica.outcome import Outcome, Reason, Status
@@ -114,30 +114,24 @@ class RayPool:
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Keep the workers busy with the tasks; yield the outcomes in task order."""
-        batch = Batch(tasks, self._on_end)
         self._failed_starts = 0
-        try:
-            number = 0
-            while number < len(tasks):  # which may grow
-                while number not in batch.outcomes:
-                    is_over = self._time.is_spent
-                    if is_over and not self._busy:
-                        return
-                    self._advance(batch, is_over=is_over)
-                batch.tell()
-                yield batch.outcomes.pop(number)
-                number += 1
-        finally:
-            batch.tell()
-            self._end(self._busy)
+        return in_order(Batch(tasks, self._on_end), self, self._time)
+
+    def stop_busy(self) -> None:
+        """End the workers that work on a task."""
+        self._end(self._busy)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a worker works on a task."""
+        return bool(self._busy)
 
     @property
     def _busy(self) -> list[_Actor]:
         return [actor for actor in self._actors if actor.task is not None]
 
-    def _advance(self, batch: Batch, *, is_over: bool) -> None:
+    def advance(self, batch: Batch, *, is_over: bool) -> None:
         """Start what can be started, unless time `is_over`; then wait for the next answer."""
-        batch.take_new()
         if not is_over:
             self._refill(batch)
             if not self._actors:
