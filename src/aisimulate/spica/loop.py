@@ -313,7 +313,8 @@ class BranchSearch:
             limit = f"{self._state.time_budget.seconds:g} s of sweep.max_seconds"
             text = f"stopped after {limit}, {report.attempts} suggestions, {report.feasible} feasible"
         elif stop is Stop.EXHAUSTED:
-            text = f"space exhausted after {report.attempts} suggestions, {report.feasible} feasible"
+            what = "space exhausted" if report.is_complete else "its sampler has nothing left to suggest"
+            text = f"{what} after {report.attempts} suggestions, {report.feasible} feasible"
         else:
             text = (
                 f"stopped early: projection stalled, {attempts} attempts in round {report.rounds} gave "
