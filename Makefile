@@ -3,13 +3,16 @@
 #   make test     run every check
 #   make kill-test  kill a search 20 times at random moments, and resume it each time
 #   make extra    install the optional libraries, and check what uses them
+#   make test-page check the result page in a real Chromium, which it installs where apt-get can
+#   make docs     build the documentation as a site, strictly
 #   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
+#   make bench-search   measure the search on problems with known optima: OPTUNA=path/to/python
 #   make parity   compare results with the peer: PEER=path/to/python
 #   make clean    remove .venv and caches
 # PYTHON=python3.12 chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kill-test extra format bench parity clean
+.PHONY: help demo test kill-test test-page docs extra format bench bench-search parity clean
 
 RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
@@ -42,6 +45,18 @@ extra: $(VENV)/extra.stamp
 	@$(BIN)/pytest -n 2 tests/forecast
 	@$(BIN)/pytest -n 0 tests/spica/extra_optuna.py tests/spica/extra_vizier.py tests/spica/extra_ray.py
 
+test-page: $(VENV)/page.stamp
+	@for name in "$(CHROMIUM)" chromium chromium-browser google-chrome; do \
+		test -n "$$name" && found=$$(command -v "$$name") && break; done; \
+	if test -z "$$found"; then echo "installing chromium (once)"; \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null \
+		|| { echo "no Chromium found, and apt-get cannot install it: name yours with CHROMIUM=path"; exit 1; }; \
+		found=$$(command -v chromium); fi; \
+	CHROMIUM="$$found" $(BIN)/pytest tests/browser
+
+docs: $(VENV)/docs.stamp
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "build/site/index.html"
+
 format: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet --fix $(CODE)
 	@$(BIN)/ruff format --quiet $(CODE)
@@ -49,6 +64,9 @@ format: $(VENV)/dev.stamp
 bench: $(VENV)/runtime.stamp
 	@$(BIN)/python -m tools.bench $(if $(PEER),--peer $(PEER)) $(if $(PEER_AIC),--peer-aic $(PEER_AIC)) \
 		$(if $(TRACE_DIR),--trace-dir $(TRACE_DIR)) $(BENCH_ARGS)
+
+bench-search: $(VENV)/runtime.stamp
+	@$(BIN)/python -m tools.bench_search $(if $(OPTUNA),--optuna $(OPTUNA)) $(BENCH_ARGS)
 
 parity: $(VENV)/runtime.stamp
 	@test -n "$(PEER)" || { echo "usage: make parity PEER=path/to/python (see tools/parity/README.md)"; exit 2; }
@@ -69,6 +87,14 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 
 $(VENV)/extra.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
 	$(call install,.[dev$(COMMA)forecast$(COMMA)optuna$(COMMA)vizier$(COMMA)ray])
+	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
+
+$(VENV)/docs.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(call install,.[docs])
+	@touch $(VENV)/runtime.stamp $@
+
+$(VENV)/page.stamp: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(call install,.[dev$(COMMA)page-test])
 	@touch $(VENV)/runtime.stamp $(VENV)/dev.stamp $@
 
 # Some distributions ship Python without ensurepip: then their own pip fills the environment.

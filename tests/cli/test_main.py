@@ -25,7 +25,7 @@ def test_help_names_the_commands(capsys):
 
 @pytest.mark.parametrize(
     ("argv", "words"),
-    [([], "a command is needed: spica"), (["spcia"], "did you mean 'spica'?"), (["--colour"], "--colour")],
+    [([], "a command is needed: init"), (["spcia"], "did you mean 'spica'?"), (["--colour"], "--colour")],
 )
 def test_a_bad_command_line_is_one_line(capsys, argv, words):
     with pytest.raises(SystemExit) as info:

@@ -193,7 +193,9 @@ def test_launch_arguments_of_both_roles_of_tensorrt_llm():
         "--kv_cache_free_gpu_memory_fraction 0.9 --extra_llm_api_options trtllm-prefill.yaml\n"
         "# trtllm-prefill.yaml:\n"
         "#   enable_attention_dp: false\n"
-        "#   kv_cache_config: {enable_block_reuse: true, tokens_per_block: 32}\n"
+        "#   enable_chunked_prefill: true\n"
+        "#   kv_cache_config: {enable_block_reuse: true, tokens_per_block: 32, "
+        "free_gpu_memory_fraction: 0.9}\n"
         "#   scheduler_config: {capacity_scheduler_policy: GUARANTEED_NO_EVICT}\n"
         "#   cache_transceiver_config: {backend: DEFAULT}\n"
         "#   disable_overlap_scheduler: true"
@@ -202,7 +204,9 @@ def test_launch_arguments_of_both_roles_of_tensorrt_llm():
     assert decode.endswith(
         "# trtllm-decode.yaml:\n"
         "#   enable_attention_dp: true\n"
-        "#   kv_cache_config: {enable_block_reuse: false, tokens_per_block: 32}\n"
+        "#   enable_chunked_prefill: true\n"
+        "#   kv_cache_config: {enable_block_reuse: false, tokens_per_block: 32, "
+        "free_gpu_memory_fraction: 0.9}\n"
         "#   scheduler_config: {capacity_scheduler_policy: GUARANTEED_NO_EVICT}\n"
         "#   cache_transceiver_config: {backend: DEFAULT}"
     )
@@ -217,7 +221,9 @@ def test_launch_arguments_of_tensorrt_llm():
         "--extra_llm_api_options trtllm.yaml\n"
         "# trtllm.yaml:\n"
         "#   enable_attention_dp: true\n"
-        "#   kv_cache_config: {enable_block_reuse: false, tokens_per_block: 32}\n"
+        "#   enable_chunked_prefill: true\n"
+        "#   kv_cache_config: {enable_block_reuse: false, tokens_per_block: 32, "
+        "free_gpu_memory_fraction: 0.85}\n"
         "#   scheduler_config: {capacity_scheduler_policy: GUARANTEED_NO_EVICT}\n"
         "#   speculative_config: {decoding_type: MTP, num_nextn_predict_layers: 1}"
     ]

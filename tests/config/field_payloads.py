@@ -248,6 +248,8 @@ FORECAST = changed(
         "spec.adapters.scaling.config.throughput_adjustment_interval_seconds": 0.04,
     },
 )
+SMOOTHED = changed(FORECAST, {"spec.adapters.scaling.config.load_predictor": "smoothing"})
+FITTED = changed(FORECAST, {"spec.adapters.scaling.config.load_predictor": "ridge"})
 STEERED = _scaled(
     FLOCK,
     "planner",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, ScriptStep
 
 from .field_payloads import (
     EASY,
+    FITTED,
     FORECAST,
     LEARNED,
     PAIR_PLANNED,
     SCRIPTED,
     SCRIPTED_PAIR,
     SIZED,
+    SMOOTHED,
     STEERED,
     STEERED_PAIR,
     STEERED_TWO,
@@ -21,6 +24,7 @@ from .field_payloads import (
 from .field_walk import Acts, FieldTable, Inert, Payload, Refused, Why
 
 TABLE = FieldTable()
+_PAST = str(Path(__file__).parents[2] / "examples/aisimulate/spica/traces/mooncake_conversation_1000.jsonl")
 _PATH = "spec.adapters.scaling.config"
 
 
@@ -37,6 +41,12 @@ def unread(**fields: Any) -> Inert:
     (name,) = fields
     note = f"{_PATH}.{name}: no effect on optimization_target 'throughput'"
     return Inert(EASY, {f"{_PATH}.{name}": value for name, value in fields.items()}, note, Why.OTHER_TARGET)
+
+
+def of_others(name: str, value: Any) -> Inert:
+    """An option of another forecaster than the one in use."""
+    note = f"{_PATH}.{name}: no effect on load_predictor 'kalman'"
+    return Inert(FORECAST, {f"{_PATH}.{name}": value}, note, Why.OTHER_TARGET)
 
 
 TABLE.add(
@@ -75,11 +85,20 @@ TABLE.add(
     itl_ms=(acts(LEARNED, itl_ms=4.0), unread(itl_ms=4.0)),
     load_predictor=(acts(FORECAST, load_predictor="constant"), unread(load_predictor="constant")),
     load_predictor_log1p=(acts(FORECAST, load_predictor_log1p=True), unread(load_predictor_log1p=True)),
-    prophet_window_size=unread(prophet_window_size=20),
+    prophet_window_size=(unread(prophet_window_size=20), of_others("prophet_window_size", 20)),
+    smoothing_alpha=(acts(SMOOTHED, smoothing_alpha=0.05), of_others("smoothing_alpha", 0.5)),
+    ridge_lags=(acts(FITTED, ridge_lags=1), of_others("ridge_lags", 4)),
     kalman_q_level=(acts(FORECAST, kalman_q_level=50.0), unread(kalman_q_level=2.0)),
     kalman_q_trend=(acts(FORECAST, kalman_q_trend=20.0), unread(kalman_q_trend=2.0)),
     kalman_r=(acts(FORECAST, kalman_r=0.1), unread(kalman_r=2.0)),
     kalman_min_points=(acts(FORECAST, kalman_min_points=30), unread(kalman_min_points=2)),
+    load_predictor_warmup_trace=(
+        acts(FORECAST, load_predictor_warmup_trace=_PAST),
+        unread(load_predictor_warmup_trace=_PAST),
+        refused(
+            FORECAST, "no/such/trace: no such file", Why.TIED, load_predictor_warmup_trace="no/such/trace"
+        ),
+    ),
     max_num_fpm_samples=(acts(LEARNED, max_num_fpm_samples=5), unread(max_num_fpm_samples=5)),
     fpm_sample_bucket_size=unread(fpm_sample_bucket_size=4),
     load_scaling_down_sensitivity=(

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from aisimulate.replay.execute import execute
+from oracle.disagg import replay_disaggregated
+from oracle.handoff_records import handoff_records, report_handoffs
+
 from .test_sglang_handoff import check_equals
 
+DATA = Path(__file__).parents[1] / "data/engine"
 RECORDED = [
     json.loads(line)
     for line in (Path(__file__).parents[1] / "data/engine/draft_handoff_examples.jsonl").open()
@@ -25,3 +30,17 @@ def test_the_recordings_have_every_kind() -> None:
     ranks = [case["payload"]["spec"]["engine"]["decode"]["rank"] for case in RECORDED]
     assert {rank["backend"] for rank in ranks if "aic_nextn" in rank} == {"vllm", "trtllm"}
     assert any(rank.get("prefill_schedule_interval", 1) > 1 for rank in ranks)
+
+
+def test_requests_that_take_each_others_blocks_end(tmp_path: Path) -> None:
+    """Requests of several ranks preempt each other in turn, while others hold blocks: the reference hangs."""
+    case = json.loads((DATA / "draft_handoff_circle.json").read_text())
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in case["rows"]))
+    case["payload"]["traffic"]["trace_paths"] = [str(path)]
+    report = execute(case["payload"])
+
+    assert [record["terminal_status"] for record in report["per_request"]] == ["completed"] * len(
+        case["rows"]
+    )
+    assert report_handoffs(report) == handoff_records(replay_disaggregated(case["payload"]))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aisimulate.engine.host_tier import HostTier
 from aisimulate.replay.execute import execute
 
 BLOCK_MS = {1.0: 1.0, 0.1: 10.0}  # of a block of 1 MB, by GB/s
@@ -92,6 +93,15 @@ def test_others_pass_a_request_that_is_being_restored():
     served = serve(requests, blocks=8, gbps=0.1)
     assert served[2][0] == [(220.0, 8)]
     assert served[3][0] == [(200.0, 0)]
+
+
+def test_a_prompt_is_given_up_from_its_end() -> None:
+    tier = HostTier(3)
+    assert tier.reserve([1, 2, 3]) == [1, 2, 3]
+    tier.arrive([1, 2, 3])
+    for key, left in ((4, [1, 2]), (5, [1]), (6, [])):
+        assert tier.reserve([key]) == [key]
+        assert [kept for kept in (1, 2, 3) if tier.holds(kept)] == left
 
 
 def test_a_rank_without_host_memory_does_not_speak_of_it():

@@ -183,3 +183,13 @@ def test_forecasters_repeat_exactly():
             forecaster.observe(value)
         runs.append(forecasts)
     assert runs[0] == runs[1]
+
+
+def test_the_past_is_learnt_and_idle_windows_after_it_say_nothing():
+    forecaster = TrafficForecaster("constant_last", interval_s=60)
+    forecaster.warm([Window(0, 0, 0), Window(4, 100, 20), Window(0, 0, 0), Window(6, 200, 10)])
+    forecaster.observe(Window(0, 0, 0))
+    assert forecaster.predict() == Window(6, 200, 10), "nobody has come yet"
+    forecaster.observe(Window(1, 50, 5))
+    forecaster.observe(Window(0, 0, 0))
+    assert forecaster.predict() == Window(0, 50, 5)

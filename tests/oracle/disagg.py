@@ -45,7 +45,8 @@ class Worker:
             rank.deferring = late and not rank.capacity_bound and rank.has_decoder
         self.passes = [(rank, rank.plan(now_ns)) for rank in self.ranks if rank.ready]
         if not any(_has_effect(rank, work) for rank, work in self.passes):
-            self.stalled = any(work.preempted_any for _, work in self.passes)
+            circles = any(getattr(rank, "goes_in_circles", False) for rank in self.ranks)
+            self.stalled = circles or any(work.preempted_any for _, work in self.passes)
             return False
         self.end_ns = now_ns + max(work.duration_ns for _, work in self.passes)
         return True
@@ -55,16 +56,22 @@ class Worker:
         end_ns, self.end_ns = self.end_ns, None
         assert end_ns is not None
         ended = [request for rank, work in self.passes for request in rank.settle(work, end_ns)]
-        self.step = self.step + 1 if any(rank.ready for rank in self.ranks) else 0
+        self.step = self.step + 1 if any(map(_is_occupied, self.ranks)) else 0
         return ended
+
+
+def _is_occupied(rank: Any) -> bool:
+    return bool(rank.ready or getattr(rank, "expects", False))  # SGLang has no such cadence
 
 
 def _has_effect(rank: Any, work: Pass) -> bool:
     if work.emitting or work.finished or work.rejected or work.duration_ns:
         return True
-    # Blocks for bursts are held by others: what was computed for nothing is not computed again before them.
+    # Blocks for bursts are held by others: who came for nothing does not come again before them.
     in_vain = isinstance(rank, DecodeRank) and work.preempted_any and rank.others_hold
     in_vain = in_vain and rank.acceptance is not None
+    in_vain = in_vain and not any(request in rank.waiting for request in work.seated)
+    in_vain = in_vain or (isinstance(rank, DecodeRank) and rank.goes_in_circles)
     return bool(work.computed or work.preempted_any) and not in_vain
 
 

@@ -42,7 +42,7 @@ def crowded_disagg_scenarios(draw: st.DrawFn) -> Scenario:
     decode["max_num_batched_tokens"] = draw(st.sampled_from([4, 8, 64]))
     rows, now_ms = [], 0.0
     for line in range(1, draw(st.integers(3, 12)) + 1):
-        length, output = draw(st.integers(1, 4 * blocks + 2)), draw(st.sampled_from([0, 1, 3, 8, 20]))
+        length, output = draw(st.integers(1, 4 * blocks + 2)), draw(st.sampled_from([0, 0, 1, 3, 8, 20]))
         stem = draw(st.integers(0, 3)) or line  # equal stems share their prompts
         ids = [1000 * stem + k for k in range(-(-length // 4))]
         rows.append({"timestamp": now_ms, "input_length": length, "output_length": output, "hash_ids": ids})

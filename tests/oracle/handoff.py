@@ -96,6 +96,11 @@ class DecodeRank(RankScheduler):
         return bool(self.reserved or self.arrived)
 
     @property
+    def expects(self) -> bool:
+        """Whether a prompt is on its way here, or waits for blocks."""
+        return bool(self.pending or self.reserved)
+
+    @property
     def stuck(self) -> bool:
         """Whether somebody waits for others although nothing may happen any more."""
         return bool(self.arrived)
@@ -222,7 +227,10 @@ class DecodeRank(RankScheduler):
         else:
             hits = self._hits(request)
             pinned = hits[: self._most_cached(request, hits)]
-            scheduled = self._fits(request, hits) and self._schedule(request, pinned, work).name
+            fits = self._fits(request, hits)
+            if self.deferring and request.length - len(pinned) * self.block_size > 1:
+                fits = False
+            scheduled = fits and self._schedule(request, pinned, work).name
             if scheduled != "SCHEDULED":
                 return False
             reused = len(pinned) * self.block_size

@@ -30,6 +30,7 @@ class Pass:
     budget: int
     computed: dict[Request, tuple[int, int]] = field(default_factory=dict)  # request: (before, after)
     preempted_any: bool = False
+    seated: list[Request] = field(default_factory=list)  # ran before
     rejected: list[tuple[Request, str]] = field(default_factory=list)
     finished: list[Request] = field(default_factory=list)  # nothing left to generate: end without a token
     emitting: list[Request] = field(default_factory=list)
@@ -76,13 +77,18 @@ class RankScheduler:
         return False
 
     @property
+    def expects(self) -> bool:
+        """Whether a prompt is on its way here."""
+        return False
+
+    @property
     def has_decoder(self) -> bool:
         """Whether a running request has its prompt computed."""
         return any(request.computed >= request.isl for request in self.running)
 
     def plan(self, now_ns: int) -> Pass:
         """Choose the work of a pass that starts now and price it."""
-        work = Pass(now_ns, self.budget)
+        work = Pass(now_ns, self.budget, seated=self.running[:])
         self._continue_running(work)
         self._admit_waiting(work)
         if not self.deferring and not work.preempted_any:
@@ -139,10 +145,15 @@ class RankScheduler:
         """Requests that preempt each other without end: give one up."""
         if work.emitting or work.finished or work.rejected:
             self.fruitless = 0
-        elif work.preempted_any and not self.others_hold:
+        elif work.preempted_any:
             self.fruitless += 1
-            if self.fruitless > 64 + 4 * (len(self.running) + len(self.waiting)):
+            if self.goes_in_circles and not self.others_hold:
                 self.waiting[0].hopeless = True
+
+    @property
+    def goes_in_circles(self) -> bool:
+        """Whether so many passes came to nothing that none ever will."""
+        return self.fruitless > 64 + 4 * (len(self.running) + len(self.waiting))
 
     def _longest_bursts(self, requests: list[Request]) -> int:
         """Blocks that these requests would open if every drafted token were accepted."""

@@ -299,6 +299,8 @@ class SglangScheduler:
             limits = sum(self._remaining(request) + request.emitted for request in self.running)
             expected = emitted + float(RETRACTION_STEPS) * len(self.running)
             self.ratio = min(1.0, expected / (limits + 1.0))
+        if growth > self.tree.available and not work.decoding:
+            self.ratio = 0.0  # estimated from nobody
 
     def _growth(self, request: Request, tokens: int = 1) -> int:
         """Pages that the next `tokens` tokens open, if there are so many to come."""

@@ -52,8 +52,8 @@ class SglangDecodeRank(SglangScheduler):
 
     @property
     def others_hold(self) -> bool:
-        """Whether there are pages of prompts to come."""
-        return self.reserved > 0
+        """Whether there are pages of prompts to come, or of requests that end with this pass."""
+        return bool(self.reserved or self.finishing)
 
     @property
     def stuck(self) -> bool:

@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.forecast.models import LastValue
-from aisimulate.planner.forecasting import LoadForecast
+from aisimulate.forecast import TrafficForecaster
 from aisimulate.planner.model import EngineModel
 from aisimulate.planner.policy import PlannerPolicy
 from aisimulate.planner.reference import ReferencePlanner
@@ -96,5 +95,5 @@ def policy_of(case: dict[str, Any]) -> PlannerPolicy:
         for pool in settings.pools
         if not settings.is_easy
     }
-    forecast = LoadForecast(LastValue) if settings.scales_by_throughput else None
+    forecast = TrafficForecaster("constant_last", interval_s=180.0) if settings.scales_by_throughput else None
     return PlannerPolicy(ReferencePlanner(settings, limits, models, forecast), settings.pools)

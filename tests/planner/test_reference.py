@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from aisimulate.core.forward_pass import ForwardPass
-from aisimulate.forecast.models import LastValue
-from aisimulate.planner.forecasting import LoadForecast
+from aisimulate.forecast import TrafficForecaster
 from aisimulate.planner.model import EngineModel, Shape
 from aisimulate.planner.observations import Observation, PoolCounts, Traffic
 from aisimulate.planner.reference import ReferencePlanner
@@ -113,7 +112,7 @@ def sla_pair(ready: tuple[int, int], **changes: Any) -> ReferencePlanner:
     )
     limits = {"prefill": LIMITS, "decode": LIMITS}
     models = {pool: model(pool) for pool in settings.pools}
-    return ReferencePlanner(settings, limits, models, LoadForecast(LastValue))
+    return ReferencePlanner(settings, limits, models, TrafficForecaster("constant_last", interval_s=180.0))
 
 
 def sized(ready: tuple[int, int], requests: float, **changes: Any) -> TickResult:

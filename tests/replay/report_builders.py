@@ -7,7 +7,7 @@ import numpy as np
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.gap_log import GapLog
-from aisimulate.engine.sequence import COMPLETED, REJECTED, Sequence
+from aisimulate.engine.sequence import COMPLETED, REJECTED, Origin, Sequence
 from aisimulate.replay.outcome import ReplayOutcome, Sla
 
 
@@ -57,9 +57,8 @@ def sequence(
 ):
     """A request; times in ms. `tokens` are the instants of its first, second and last token, if any."""
     turn = Turn(isl, osl, request_id=request_id, metadata=metadata)
-    result = Sequence(
-        ordinal, turn, Session(session_id, [turn]), turn_index, arrival, clock_ns(arrival), isl, osl, None
-    )
+    origin = Origin(turn, Session(session_id, [turn]), turn_index, arrival)
+    result = Sequence(ordinal, origin, clock_ns(arrival), isl, osl, None)
     result.admissions = tuple((clock_ns(at), reused) for at, reused in admissions)
     if tokens:
         result.first_token_ns = ns(tokens[0])

@@ -171,6 +171,12 @@ def test_handoffs_equal_the_oracle(name: str, tmp_path: Path) -> None:
     assert report_handoffs(run(payload)) == handoff_records(replay_disaggregated(payload))
 
 
+def test_ids_count_from_one(tmp_path: Path) -> None:
+    records = run(payload_of("c77-interleaved-sessions-concurrency2", tmp_path))["per_request"]
+    dispatched = sorted(records, key=lambda record: (record["arrival_time_ms"], int(record["uuid"])))
+    assert [record["uuid"] for record in dispatched] == [str(n) for n in range(1, len(records) + 1)]
+
+
 def test_no_cap_means_a_burst(tmp_path: Path) -> None:
     report = run(payload_of("c40-synth-burst", tmp_path))
 

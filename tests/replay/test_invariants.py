@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aisimulate.core.errors import InvariantError
+from aisimulate.core.traffic import Session, Turn
+from aisimulate.engine.sequence import Origin, Sequence
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.checker import InvariantChecker
@@ -37,7 +39,6 @@ from .test_cases import EQUAL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
 
 ANY_SCENARIO = st.one_of(
@@ -186,6 +187,8 @@ def test_a_broken_one_is_named(spoil: dict, number: str, words: str) -> None:
 class StubRank:
     """A rank with limits and nothing else."""
 
+    max_model_len = None
+
     @staticmethod
     def limits(_work: object) -> tuple[int, int]:
         return 1, 4
@@ -194,7 +197,7 @@ class StubRank:
 class StubWorker:
     """A worker that claims whatever a test wants."""
 
-    index, busy, exact, end_ns, planned_passes = 0, True, True, 10, 1
+    index, number, prefills, busy, exact, end_ns, planned_passes = 0, 0, False, True, True, 10, 1
     ranks = (StubRank(),)
 
     def __init__(self, start_ns: int, doing: list) -> None:
@@ -202,26 +205,41 @@ class StubWorker:
         self.doing = doing
 
 
-def checker_at(now_ns: int) -> InvariantChecker:
+def checker_at(now_ns: int, worker: StubWorker) -> InvariantChecker:
     checker = InvariantChecker()
-    checker.begin([StubWorker(0, [])])
+    checker.begin([worker])
     checker.before(now_ns)
     return checker
 
 
 def test_a_clock_that_goes_back_is_named() -> None:
     with pytest.raises(InvariantError, match=r"^I5 .* from 7 ns to 6 ns"):
-        checker_at(7).before(6)
+        checker_at(7, StubWorker(0, [])).before(6)
 
 
 def test_a_pass_that_starts_before_now_is_named() -> None:
+    worker = StubWorker(6, [])
     with pytest.raises(InvariantError, match=r"^I8 .* passes start at 6 ns"):
-        checker_at(7).started(StubWorker(6, []))
+        checker_at(7, worker).started(worker)
+
+
+@pytest.mark.parametrize(("event", "state"), [("starting", "starting"), ("draining", "draining")])
+def test_a_request_on_a_worker_that_takes_none_is_named(event: str, state: str) -> None:
+    worker = StubWorker(6, [])
+    checker = checker_at(7, worker)
+    turn = Turn(8, 1)
+    request = Sequence(0, Origin(turn, Session("a", [turn], 0.0), 0, 0.0), 0, 8, 1, None)
+    request.rank = 0
+    checker.submitted(worker, request)
+    getattr(checker, event)(worker, 7)
+    with pytest.raises(InvariantError, match=rf"^I14 .*request 1: placed on .* which is {state}"):
+        checker.submitted(worker, request)
 
 
 @pytest.mark.parametrize(("batch", "words"), [(2, "2 sequences .limit 1"), (5, "5 tokens .limit 4")])
 def test_a_pass_beyond_its_limits_is_named(batch: int, words: str) -> None:
     from aisimulate.engine.pass_view import RankPass
 
+    worker = StubWorker(7, [RankPass(0, batch, 10)])
     with pytest.raises(InvariantError, match=rf"^I9 .*{words}"):
-        checker_at(7).started(StubWorker(7, [RankPass(0, batch, 10)]))
+        checker_at(7, worker).started(worker)

@@ -118,15 +118,52 @@ def direct(**config: Any) -> dict[str, Any]:
     return {"planner_mode": "direct", "max_gpu_budget": 64, "load_predictor": "constant", **config}
 
 
-def test_direct_reaches_in_one_step_what_the_load_needs() -> None:
+@pytest.mark.parametrize("startup_s", [0.0, 30.0, 60.0])
+@pytest.mark.parametrize("pair", [False, True])
+def test_direct_reaches_in_one_step_what_the_load_needs(startup_s: float, pair: bool) -> None:
     # 4 at once take 20 passes of 10 ms and 20/5 s of prompts: far more than one worker.
-    report = execute(steady(20.0, 120.0, direct()))
-    events = events_of(report)
-    assert events[0][0] == 5.0
-    assert events[0][2] > 2
-    last = report["scaling_decisions"][-1]["observed"]["non_draining"]["agg"]
-    assert events[0][2] >= last - 1
-    assert report["completed_requests"] == 2400
+    report = execute(steady(20.0, 400.0, direct(), startup_s=startup_s, pair=pair))
+    changes = [row for row in report["scaling_decisions"] if row["applied"]]
+    assert changes[0]["at_ms"] == 5000.0
+    sizes = [row["observed"]["non_draining"] for row in report["scaling_decisions"]]
+    for pool, size in changes[0]["applied"].items():
+        assert size > 2 or pool == "decode"
+        counts = [count[pool] for count in sizes[1:]]
+        assert counts == sorted(counts, reverse=True)  # enough at once, and what worked off the queue goes
+        assert startup_s or counts[0] - counts[-1] <= 1
+    assert report["completed_requests"] == 8000
+
+
+@pytest.mark.parametrize(("startup_s", "size"), [(0, 7), (60, 9)])
+def test_direct_sizes_for_the_conversation_at_the_first_tick(
+    startup_s: int, size: int, tmp_path: Path
+) -> None:
+    # 7 workers is what the whole trace is served by; two more work off what a minute of waiting leaves.
+    config = {"planner_mode": "direct", "max_gpu_budget": 16}
+    report = execute(conversation(tmp_path, startup_s, config, 80.0))
+    assert events_of(report) == [[5.0, 2, size]]
+
+
+def test_direct_halves_the_wait_for_first_tokens_and_takes_fewer_gpus(tmp_path: Path) -> None:
+    reports = {}
+    for mode in ("reference", "direct"):
+        config = {"planner_mode": mode, "max_gpu_budget": 16}
+        reports[mode] = execute(conversation(tmp_path, 60, config, 1e6))
+    assert reports["direct"]["mean_ttft_ms"] <= reports["reference"]["mean_ttft_ms"] / 2
+    assert reports["direct"]["gpu_hours"] <= reports["reference"]["gpu_hours"]
+
+
+def test_one_busy_window_is_no_reason_to_grow() -> None:
+    payload = steady(10.0, 300.0, direct())
+    settled = execute(payload)["scaling_decisions"][-1]["observed"]["non_draining"]["agg"]
+    burst = [
+        {"id": f"b{number}", "arrival_time_ms": 151_000.0, "input_tokens": 64, "output_tokens": 20}
+        for number in range(8)
+    ]
+    payload["requests"] = sorted([*payload["requests"], *burst], key=lambda one: one["arrival_time_ms"])
+    decisions = execute(payload)["scaling_decisions"]
+    assert "scale_up_waits" in [row["reason"] for row in decisions]
+    assert {row["observed"]["non_draining"]["agg"] for row in decisions[20:]} == {settled}
 
 
 @pytest.mark.parametrize("rate", [0.5, 3.0, 6.0, 7.7, 20.0])
@@ -208,6 +245,7 @@ def test_a_record_tells_what_was_seen_expected_and_done() -> None:
         ({"optimization_target": "load"}, "decode_scale_up_kv_rate: missing"),
         ({"decode_engine_num_gpu": 3}, "decode_engine_num_gpu: 3 contradicts the engine"),
         ({"min_endpoint": 9}, "max_gpu_budget: 8 is less than"),
+        ({"min_endpoint": 0, "max_gpu_budget": 0}, "max_gpu_budget: 0 serves nobody: one replica"),
         ({"enable_throughput_scaling": True}, "enable_throughput_scaling: true needs"),
         ({"report_interval_hours": 24.0}, "report_interval_hours"),
         ({"gpu_budget": 8}, "gpu_budget: unknown field"),

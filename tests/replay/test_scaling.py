@@ -39,9 +39,10 @@ def same(want: object, got: object) -> bool:
 
 def theirs(snapshot: dict[str, Any]) -> dict[str, Any]:
     """Leave out what only our snapshots have."""
-    ours = "offered_input_tokens"
-    assert ours in snapshot["traffic"]
-    return snapshot | {"traffic": {key: x for key, x in snapshot["traffic"].items() if key != ours}}
+    traffic = dict(snapshot["traffic"])
+    for ours in ("offered_input_tokens", "offered_output_tokens"):
+        del traffic[ours]
+    return snapshot | {"traffic": traffic}
 
 
 def spec_of(workers: int, requests: list[tuple[float, int]], startup_ms: float = 0.0) -> dict[str, Any]:

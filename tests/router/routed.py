@@ -9,7 +9,7 @@ from typing import Any
 
 from aisimulate.config.payload import parse_payload
 from aisimulate.replay.build import BuiltReplay, build_replay
-from aisimulate.replay.execute import _run
+from aisimulate.replay.execute import run_built
 from aisimulate.replay.report import build_report
 from aisimulate.router.kv_router import KvRouter
 
@@ -79,4 +79,4 @@ def run_forced(
     for pool, router in routers(replay).items():
         forced[pool] = Forced(router, choices.get(pool, ()))
         router._choice = forced[pool]
-    return build_report(_run(replay, 0), record_per_request=True), forced
+    return build_report(run_built(replay, 0), record_per_request=True), forced

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.engine.sequence import Sequence
+from aisimulate.engine.sequence import Origin, Sequence
 from aisimulate.replay.execute import execute
 from aisimulate.router.queue import RouterQueue
 
@@ -20,7 +20,7 @@ RANK = {"max_num_batched_tokens": 1024} | FIXED
 
 def sequence(tokens: int, **metadata: Any) -> Sequence:
     turn = Turn(tokens, 1, metadata=metadata or None)
-    return Sequence(0, turn, Session("a", [turn], 0.0), 0, 0.0, 0, tokens, 1, None)
+    return Sequence(0, Origin(turn, Session("a", [turn], 0.0), 0, 0.0), 0, tokens, 1, None)
 
 
 def order(policy: Any, *items: tuple[str, Sequence, int, int]) -> list[str]:

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.errors import InputError
 from aisimulate.engine import told_worker
 from aisimulate.engine.cache_view import RadixCacheView, RunCacheView
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.execute import execute
+from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.replay.observe.telemetry import Telemetry
 
 from .routed import payload
@@ -210,10 +211,16 @@ def test_watching_a_routed_replay_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pools", [{}, {"pools": (1, 1)}])
-def test_a_queue_cannot_be_watched(pools: dict[str, Any], tmp_path: Path) -> None:
-    queued = payload(REPEATS, tmp_path, block=4, rank=FIXED, router_queue_threshold=1.0, **pools)
-    with pytest.raises(UnsupportedError, match="a queue at the router cannot be watched yet"):
-        execute(queued, observers=[Telemetry(50.0, [].append)])
+def test_watching_a_queue_changes_nothing(pools: dict[str, Any], tmp_path: Path) -> None:
+    burst = [row(0, [1, 2, 3, number], 16, 2) for number in range(8)]
+    queued = payload(burst, tmp_path, block=4, rank=FIXED, router_queue_threshold=0.0, **pools)
+    samples: list[dict[str, Any]] = []
+    watched = execute(queued, observers=[Telemetry(5.0, samples.append), InvariantChecker(thorough=True)])
+    assert watched["per_request"] == execute(queued)["per_request"]
+    side = "prefill" if pools else "decode"
+    assert any(sample[f"router_pending_{side}_requests"] for sample in samples)
+    placed = sum(sample["traffic"]["router_kv_hit_rate_count"] for sample in samples)
+    assert placed == len(watched["per_request"])
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """Round robin over workers and ranks (spec 02 section 6)."""
 
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.engine.sequence import Sequence
+from aisimulate.engine.sequence import Origin, Sequence
 from aisimulate.router.round_robin import RoundRobin
 
 
 def request(dp_rank=None):
     turn = Turn(8, 2, dp_rank=dp_rank)
-    return Sequence(0, turn, Session("a", [turn], 0.0), 0, 0.0, 0, 8, 2, None)
+    return Sequence(0, Origin(turn, Session("a", [turn], 0.0), 0, 0.0), 0, 8, 2, None)
 
 
 def test_workers_take_turns_by_id():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.engine.sequence import Sequence
+from aisimulate.engine.sequence import Origin, Sequence
 from aisimulate.router.clock import RouterClock
 from aisimulate.router.kv_router import KvRouter
 from aisimulate.router.options import RouterOptions
@@ -11,7 +11,7 @@ from aisimulate.router.options import RouterOptions
 
 def request(ordinal: int, blocks: int = 4) -> Sequence:
     turn = Turn(4 * blocks, 2)
-    return Sequence(ordinal, turn, Session("a", [turn], 0.0), 0, 0.0, 0, 4 * blocks, 2, None)
+    return Sequence(ordinal, Origin(turn, Session("a", [turn], 0.0), 0, 0.0), 0, 4 * blocks, 2, None)
 
 
 def router(workers: int, ranks: int = 1, **options: object) -> KvRouter:

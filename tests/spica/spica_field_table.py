@@ -404,6 +404,15 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Refused(DRAWN, {"sweep.max_suggest_mb": 900}, "only the sampler vizier is limited", Why.CHOICE),
     ),
     "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
+    "load_predictor_choice": (
+        Acts(FORECAST, {"sweep.load_predictor_choice": "replay"}, ("payloads", "pools")),
+        Inert(
+            SCALED,
+            {"sweep.load_predictor_choice": "replay"},
+            "sweep.load_predictor_choice: no effect without throughput scaling over a trace",
+            Why.POLICY,
+        ),
+    ),
 }
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),

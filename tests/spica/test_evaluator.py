@@ -9,7 +9,7 @@ import pytest
 from search_fakes import forget_the_model, make_config, make_context, suggest
 
 from aisimulate.config.payload import parse_payload
-from aisimulate.core.errors import InputError, InvariantError, UnsupportedError
+from aisimulate.core.errors import InvariantError, UnsupportedError
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.spica.config import OptimizationGoal, SmartSearchConfig, Workload
@@ -258,7 +258,7 @@ def test_a_kv_load_resolves_per_candidate(monkeypatch):
     assert make_config(workload=RELATIVE).workload.kv_load_ratio == 0.5
 
 
-def test_a_search_of_pools_that_scale_cannot_be_checked():
+def test_a_search_of_pools_that_scale_can_be_checked():
     config = SmartSearchConfig(
         search_space={
             "model_name": "meta-llama/Meta-Llama-3.1-8B",
@@ -266,9 +266,10 @@ def test_a_search_of_pools_that_scale_cannot_be_checked():
             "gpu_budget": 1,
             "context_length": 4096,
             "deployment_mode": ["agg"],
-            "planner_scaling_policy": ["disabled", "load_180_5"],
+            "planner_scaling_policy": ["load_180_5"],
         },
         workload={"isl": 64, "osl": 8, "request_rate": 2, "num_request_ratio": 2},
+        sweep={"max_rounds": 1, "parallel_evals": 1},
     )
-    with pytest.raises(InputError, match="--check: pools that scale cannot be watched yet"):
-        run_search(config, check=True)
+    result = run_search(config, check=True)
+    assert [c.config["planner_scaling_policy"] for c in result.candidates] == ["load_180_5"]

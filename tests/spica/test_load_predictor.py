@@ -7,7 +7,7 @@ import math
 import pytest
 from spica_configs import TOKEN_SLA, make_config
 
-from aisimulate.core.errors import InputError, ReplayError
+from aisimulate.core.errors import InputError
 from aisimulate.forecast import OWN_PRESETS
 from aisimulate.spica import load_predictor_sweep
 from aisimulate.spica.load_predictor_sweep import (
@@ -22,7 +22,7 @@ from aisimulate.spica.load_predictor_sweep import (
     sweep_load_predictor,
     window_loss,
 )
-from aisimulate.spica.load_windows import carry_shapes, read_arrivals
+from aisimulate.workload.windows import aggregate, carry_shapes, detected_arrivals, read_arrivals
 
 GOODPUT = {"target": "goodput", "sla": TOKEN_SLA}
 
@@ -216,11 +216,9 @@ def test_our_own_presets_and_options_are_candidates(tmp_path):
 def costing(costs):
     """Replay nothing: look the costs up."""
 
-    def replay(interval_s, entry):
-        cost = costs[entry]
-        if isinstance(cost, Exception):
-            raise cost
-        return ReplayCost(*cost)
+    def replay(interval_s, entries):
+        found = {label: costs[label] for label in entries}
+        return {label: cost if isinstance(cost, str) else ReplayCost(*cost) for label, cost in found.items()}
 
     return replay
 
@@ -231,7 +229,7 @@ def costing(costs):
         ({"constant_last": (9.0, 3), "pool_log1p": (10.0, 2)}, "pool_log1p"),
         ({"constant_last": (9.0, 2), "pool_log1p": (8.5, 2)}, "pool_log1p"),
         ({"constant_last": (9.0, 2), "pool_log1p": (9.0, 2)}, "constant_last"),
-        ({"constant_last": ReplayError("too short"), "pool_log1p": (9.0, 70)}, "pool_log1p"),
+        ({"constant_last": "too short", "pool_log1p": (9.0, 70)}, "pool_log1p"),
     ],
 )
 def test_the_choice_by_replay_takes_violations_then_gpu_hours(tmp_path, costs, best):
@@ -240,7 +238,7 @@ def test_the_choice_by_replay_takes_violations_then_gpu_hours(tmp_path, costs, b
     assert result.best_by_interval == {180: best}
     assert result.costs[180]["pool_log1p"] == ReplayCost(*costs["pool_log1p"])
     assert result.losses[180].keys() == costs.keys(), "losses are told, they just do not decide"
-    failed = [label for label, cost in costs.items() if isinstance(cost, Exception)]
+    failed = [label for label, cost in costs.items() if isinstance(cost, str)]
     assert [note.split()[3] for note in result.notes] == failed
 
 
@@ -251,6 +249,18 @@ def test_the_choice_by_replay_needs_no_scored_window(tmp_path):
     assert (result.best_by_interval, result.n_scored) == (
         {180: "pool_log1p"},
         {180: {"constant_last": 0, "pool_log1p": 0}},
+    )
+
+
+def test_where_nothing_could_be_replayed_the_forecasts_decide(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    costs = {"kalman_default_raw": "too short", "constant_last": "too long"}
+    by_replay = swept(path, list(costs), ["throughput_180_5"], choose_by="replay", replay=costing(costs))
+    assert by_replay.best_by_interval == swept(path, list(costs), ["throughput_180_5"]).best_by_interval
+    assert by_replay.notes == (
+        "load predictor candidate kalman_default_raw at 180 s was not replayed: too short",
+        "load predictor candidate constant_last at 180 s was not replayed: too long",
+        "load predictors at 180 s were chosen by forecast error: none could be replayed",
     )
 
 
@@ -288,3 +298,29 @@ def test_the_trace_is_read_once(tmp_path, monkeypatch):
     )
     swept(path, ["constant_last"], ["throughput_180_5", "throughput_600_5"])
     assert reads == [(path, "mooncake")]
+
+
+def test_the_format_of_a_trace_of_the_past_is_told_by_its_rows(tmp_path):
+    ends = [{"request_received_ms": 1000 + 10_000 * n, "output_tokens": 4 + n} for n in range(2)]
+    rows = [
+        {
+            "schema": "dynamo.request.trace.v1",
+            "event_type": "request_end",
+            "event_time_unix_ms": end["request_received_ms"] + 10,
+            "request": {
+                "request_id": f"r{number}",
+                **end,
+                "replay": {
+                    "trace_block_size": 64,
+                    "input_length": 64 * (number + 1),
+                    "input_sequence_hashes": [7] * (number + 1),
+                },
+            },
+        }
+        for number, end in enumerate(ends)
+    ]
+    path = tmp_path / "past.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert aggregate(detected_arrivals(path), 10) == [Window(1, 64, 4), Window(1, 128, 5)]
+    path = write_trace(tmp_path / "mooncake.jsonl", [(0, 100, 10), (35000, 300, 30)])
+    assert aggregate(detected_arrivals(path), 10) == build_windows(path, 10)

@@ -13,12 +13,16 @@ from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
 from aisimulate.spica.pool_gp.improvement import (
     expected_area,
     expected_excess,
+    expected_gain,
     expected_improvement,
     expected_volume,
+    worth,
 )
+from aisimulate.spica.pool_gp.inputs import Inputs
 from aisimulate.spica.pool_gp.model import squash_bad_half
 from aisimulate.spica.pool_gp.optimizer import PoolOptimizer
 from aisimulate.spica.pool_gp.screening import contradicts
+from aisimulate.spica.pool_gp.trials import best_of_groups, hardly_known
 
 RNG = np.random.default_rng(7)
 KNOWN = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 4.0], [0.5, 0.5]])
@@ -93,10 +97,14 @@ def test_expected_volume_orders_as_the_exact_area_does():
     assert set(np.argsort(-exact)[:3]) & set(np.argsort(-estimated)[:2])
 
 
+def unlabelled(numbers):
+    return Inputs(numbers, np.empty((len(numbers), 0), dtype=np.intp))
+
+
 def test_the_gradient_of_the_posterior():
-    x, y = RNG.random((30, 4)), RNG.standard_normal(30)
-    means, deviations = np.zeros(6), np.ones(6)
-    at = np.array([-0.5, 0.2, 0.1, -0.3, 0.2, -2.0])
+    x, y = Inputs(RNG.random((30, 4)), RNG.integers(0, 3, (30, 2))), RNG.standard_normal(30)
+    means, deviations = np.zeros(8), np.ones(8)
+    at = np.array([-0.5, 0.2, 0.1, -0.3, -0.4, -1.1, 0.2, -2.0])
     args = (x, y, means, deviations)
     error = check_grad(lambda v: hyper._loss(v, *args)[0], lambda v: hyper._loss(v, *args)[1], at)
     assert error < 1e-4 * np.linalg.norm(hyper._loss(at, *args)[1])
@@ -106,17 +114,28 @@ def test_a_process_predicts_and_knows_where_it_does_not_know():
     x = RNG.random((60, 3))
     y = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
     process = GaussianProcess(3)
-    process.fit(x[:50], y[:50])
-    near, far = process.at(x[50:]), process.at(x[50:] + 3.0)
+    process.fit(unlabelled(x[:50]), y[:50])
+    near, far = process.at(unlabelled(x[50:])), process.at(unlabelled(x[50:] + 3.0))
     assert np.abs(near.mean - y[50:]).max() < 0.2
     assert far.deviation.min() > 3 * near.deviation.max()
+
+
+def test_labels_have_offsets_of_their_own():
+    numbers, labels = RNG.random((60, 2)), RNG.integers(0, 4, (60, 1))
+    values = numbers[:, 0] + np.array([0.0, 3.0, -2.0, 1.0])[labels[:, 0]]
+    process = GaussianProcess(2, 1)
+    process.fit(Inputs(numbers, labels), values)
+    middle = np.full((5, 2), 0.5)
+    prediction = process.at(Inputs(middle, np.arange(5)[:, None]))
+    assert prediction.mean[:4] - prediction.mean[0] == pytest.approx([0.0, 3.0, -2.0, 1.0], abs=0.1)
+    assert prediction.deviation[4] > 5 * prediction.deviation[:4].max()  # a label never seen
 
 
 def test_believing_is_fitting_the_mean():
     x, y = RNG.random((40, 2)), RNG.standard_normal(40).cumsum()
     process = GaussianProcess(2)
-    process.fit(x, y)
-    candidates = RNG.random((20, 2))
+    process.fit(unlabelled(x), y)
+    candidates = unlabelled(RNG.random((20, 2)))
     prediction = process.at(candidates, beliefs=2)
     mean, before = prediction.mean.copy(), prediction.deviation
     prediction.believe(4)
@@ -168,6 +187,9 @@ class GridPool:
     def features(self, keys):
         return np.array(keys, dtype=float).reshape(-1, 2) / 39
 
+    def labels(self, keys):
+        return np.empty((len(keys), 0), dtype=np.intp)
+
     def truth(self, keys):
         x, y = self.features(keys).T
         good = np.exp(-8 * (y - 0.7) ** 2)
@@ -207,3 +229,86 @@ def test_a_wrong_screen_is_dropped_and_overcome():
     share, optimizer = share_after(GridPool(wrong), 72)
     assert optimizer.prior_dropped
     assert share > 0.95
+
+
+def test_worth_is_what_expected_gains_add_to():
+    values = np.array([[0.6, 0.5]])
+    for objectives in (1, 2, 3):
+        known = RNG.random((6, objectives)) + 0.5
+        unit = known.max(0)
+        better = np.exp(np.full((1, objectives), 0.7))
+        added = worth(np.concatenate([known, better]), unit) - worth(known, unit)
+        sure = np.full((1, objectives), 1e-6)
+        assert expected_gain(np.log(better), sure, known)[0] == pytest.approx(added, rel=1e-3)
+    assert worth(values, values[0]) == pytest.approx(0.3)
+
+
+class TestTrials:
+    """Three engines: the first well known, the second tried once, the third never."""
+
+    MEASURED = np.array([[0], [0], [0], [1]])
+    CANDIDATES = np.array([[0], [1], [2], [2], [2]])
+
+    def test_only_what_is_hardly_measured_is_a_group(self):
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        assert [list(rows) for rows in groups] == [[1], [2, 3, 4]]
+
+    def test_a_whole_curve_is_worth_more_than_one_point(self):
+        means = np.log([[3.0, 1.0], [2.4, 1.8], [2.4, 1.8], [1.8, 2.4], [1.0, 3.0]])
+        deviations = np.full((5, 2), 0.3)
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        first, second = best_of_groups(means, deviations, np.ones(5), groups, KNOWN[:3], 0.0)
+        assert list(second.rows) == [1]
+        assert set(first.rows) == {2, 3, 4}
+        assert first.value > second.value > 0
+
+    def test_nothing_is_worth_trying_when_other_measurements_gain_more(self):
+        means, deviations = np.log(np.full((5, 2), 1.8)), np.full((5, 2), 0.1)
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        assert all(t.value == 0 for t in best_of_groups(means, deviations, np.ones(5), groups, KNOWN, 9.0))
+
+    def test_what_is_hardly_feasible_is_not_tried(self):
+        means, deviations = np.log(np.full((5, 2), 1.8)), np.full((5, 2), 0.1)
+        groups = hardly_known(self.MEASURED, self.CANDIDATES)
+        trials = best_of_groups(means, deviations, np.array([1, 1, 0, 0, 0.9]), groups, KNOWN, 0.0)
+        assert sorted(list(trial.rows) for trial in trials) == [[1], [4]]
+
+
+class EnginePool(GridPool):
+    """The grid on 12 engines whose speeds the screen does not know. It takes the fastest for the slowest."""
+
+    SPEEDS = np.array([0.93, 1.08, 0.96, 1.11, 0.9, 1.02, 1.0, 1.05, 0.97, 0.94, 1.1, 1.4])
+    SCREENED = 0.85
+
+    def draw(self, count, rng):
+        return [(x, y, int(rng.integers(12))) for x, y in super().draw(count, rng)]
+
+    def near(self, key, count, rng):
+        return [(x, y, key[2]) for x, y in super().near(key[:2], count, rng)]
+
+    def features(self, keys):
+        numbers = np.array(keys, dtype=float).reshape(-1, 3)
+        return numbers / (39, 39, 11)
+
+    def labels(self, keys):
+        return np.array([[engine] for _, _, engine in keys], dtype=np.intp).reshape(-1, 1)
+
+    def truth(self, keys):
+        x, y, _ = self.features(keys).T
+        good = np.exp(-8 * (y - 0.7) ** 2) * self.SPEEDS[self.labels(keys)[:, 0]]
+        return np.column_stack([(0.05 + x) * good, (1.05 - x**3) * good])
+
+    def screen(self, keys):
+        engines = self.labels(keys)
+        return self.truth(keys) / self.SPEEDS[engines] * np.where(engines == 11, self.SCREENED, 1.0)
+
+
+def test_an_engine_is_tried_when_the_screen_may_be_wrong_about_it():
+    pool = EnginePool()
+    optimizer = PoolOptimizer(pool, objectives=2, seed=3)
+    tried = []
+    for _ in range(5):
+        for key in optimizer.ask(8):
+            optimizer.tell(key, pool.truth([key])[0])
+            tried.append(key[2])
+    assert 11 in tried  # after 33 measurements; by expected improvement alone after 57

@@ -83,3 +83,32 @@ def test_what_is_no_id_changes_nothing(ids):
     with pytest.raises((TypeError, OverflowError)):
         plain.add([2], [2], [4], [1], [ids])
     assert plain == columns([(1, 4, 2, [7])])
+
+
+@pytest.mark.parametrize(
+    ("ids", "stride", "common"),
+    [
+        pytest.param(
+            [[1, 2, 3], [1, 2], [1, 4]], 1, [2, 2, 1], id="up to the last id that another prompt has"
+        ),
+        pytest.param([[1, 2], [1, 3]], 4, [4, 4], id="in blocks of the engine"),
+        pytest.param([[1, 2, 9], [3], [9]], 1, [0, 0, 1], id="not behind one that no other prompt has"),
+        pytest.param([[5, 5], [6]], 1, [2, 0], id="an id that a prompt has twice may count"),
+    ],
+)
+def test_blocks_that_others_have(ids, stride, common):
+    plain = columns([(0, 1, 1, row) for row in ids])
+    assert list(plain.common_blocks(stride)) == common
+
+
+def test_blocks_are_not_counted_of_ids_without_numbering():
+    assert columns([(0, 1, 1, [1, 2**40])]).common_blocks(1) is None
+    assert columns([(0, 1, 1, [])], with_ids=False).common_blocks(1) is None
+
+
+def test_requests_know_how_many_of_their_blocks_others_have():
+    plain = columns([(0, 8, 1, [1, 2]), (1, 8, 1, [1, 3]), (2, 8, 1, [4, 5])])
+    one_by_one = SessionDriver(Workload(plain, 4), 2)
+    together = SessionDriver(Workload(plain, 4), 2)
+    started = [one_by_one.pop_ready(now_ns)[0].tail_start for now_ns in (0, 10**6, 2 * 10**6)]
+    assert started == [s.tail_start for s in together.pop_first(3)] == [2, 2, 0]

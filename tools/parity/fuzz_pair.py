@@ -20,6 +20,7 @@ import queue
 import sys
 import tempfile
 from collections import Counter
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # A child says when it has imported everything.
 START_UP_S = 60.0
 SHOWN_DIFFERENCES = 8
+# Smaller numbers of an outcome are counts of tokens, which have to be equal.
+_LEAST_INSTANT_NS = 100_000
 PAIR = {"prefill": "prefill", "decode": "decode"}
 Result = dict[str, Any]
 
@@ -151,16 +154,18 @@ def compare(args: argparse.Namespace) -> int:
     """Print the differences between two result files and a summary; 1 if there is any difference."""
     verdicts: Counter[str] = Counter()
     for ours, theirs in zip(_lines(args.ours), _lines(args.theirs), strict=True):
-        verdict, details = _verdict(ours, theirs)
+        verdict, details = _verdict(ours, theirs, args.within)
         verdicts[verdict] += 1
-        if details and sum(verdicts.values()) - verdicts["equal"] - verdicts["abort"] <= SHOWN_DIFFERENCES:
+        fine = verdicts["equal"] + verdicts["abort"] + verdicts["near"]
+        if details and sum(verdicts.values()) - fine <= SHOWN_DIFFERENCES:
             print(f"seed {ours['seed']}: {verdict}", *details, sep="\n  ")
     equal, aborts, total = verdicts["equal"], verdicts["abort"], verdicts.total()
-    print(f"{equal + aborts}/{total} equal, of which {aborts} aborted there and completed here")
-    return int(equal + aborts != total)
+    near = f", {verdicts['near']} within {args.within} ns" if args.within else ""
+    print(f"{equal + aborts}/{total} equal, of which {aborts} aborted there and completed here{near}")
+    return int(equal + aborts + verdicts["near"] != total)
 
 
-def _verdict(ours: Result, theirs: Result) -> tuple[str, list[str]]:
+def _verdict(ours: Result, theirs: Result, within_ns: int = 0) -> tuple[str, list[str]]:
     if "error" in ours:
         return "failed here", [ours["error"]]
     if "error" in theirs:
@@ -170,7 +175,28 @@ def _verdict(ours: Result, theirs: Result) -> tuple[str, list[str]]:
     if here == there:
         return "equal", []
     only_here, only_there = list((here - there).elements()), list((there - here).elements())
+    if within_ns and _are_near(only_here, only_there, within_ns):
+        return "near", []
     return "different", [f"here  {only_here[:2]}", f"there {only_there[:2]}"]
+
+
+def _are_near(here: list[Any], there: list[Any], within_ns: int) -> bool:
+    """Whether each outcome has one of the other side whose numbers differ by so little."""
+    left = list(there)
+    for outcome in here:
+        match = next((other for other in left if _is_near(outcome, other, within_ns)), None)
+        if match is None:
+            return False
+        left.remove(match)
+    return not left
+
+
+def _is_near(one: Any, other: Any, within_ns: int) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_is_near, one, other, repeat(within_ns)))
+    if isinstance(one, int) and isinstance(other, int) and min(one, other) > _LEAST_INSTANT_NS:
+        return abs(one - other) <= within_ns
+    return one == other
 
 
 def _outcomes(result: Result) -> Counter[tuple[Any, ...]]:
@@ -227,6 +253,7 @@ def _parser() -> argparse.ArgumentParser:
     diff = commands.add_parser("diff", help="compare two result files")
     diff.add_argument("ours")
     diff.add_argument("theirs")
+    diff.add_argument("--within", type=int, default=0, help="accept times that differ by so many ns")
     diff.set_defaults(call=compare)
     return parser
 

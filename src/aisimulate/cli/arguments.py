@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 
 _MOST_TOKENS = 2**32 - 1
 _MOST_DIGITS = 100
+_LAST_PORT = 65535
 
 
 def token_count(text: str) -> int:
@@ -34,6 +36,25 @@ def share(text: str) -> float:
         value = 0.0
     if not 0.0 < value < 1.0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below 1")
+    return value
+
+
+def price(text: str) -> float:
+    """Read a price: a finite number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number >= 0")
+    return value
+
+
+def port(text: str) -> int:
+    """Read a TCP port, from 0 (any free one) to 65535."""
+    value = natural(text)
+    if value > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {_LAST_PORT}")
     return value
 
 

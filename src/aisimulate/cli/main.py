@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 
 # name -> (module with a `main(argv) -> exit code`, what it answers)
 COMMANDS = {
+    "init": ("aisimulate.cli.init", "write a first search file for your model, GPUs, traffic and SLA"),
     "spica": ("aisimulate.cli.spica", "find the deployments that serve a workload best"),
+    "screen": ("aisimulate.cli.screen", "estimate every deployment of a search by formulas, in seconds"),
+    "recommend": ("aisimulate.cli.recommend", "the same by another name"),
     "runs": ("aisimulate.cli.runs", "list, show, export and compare the records of searches"),
+    "report": ("aisimulate.cli.report", "write the result page of a search, one HTML file"),
+    "export": ("aisimulate.cli.export", "write what starts a candidate: commands, containers, Kubernetes"),
     "simulate": ("aisimulate.cli.simulate", "replay a workload on one deployment"),
     "perf": (
         "aisimulate.cli.perf",
         "ask the performance model about one engine: pass times, KV capacity, data",
     ),
+    "doctor": ("aisimulate.cli.doctor", "tell what this installation has, and whether it can work"),
+    "completion": ("aisimulate.cli.completion", "print what lets a shell complete this command line"),
     "trace": ("aisimulate.cli.trace", "describe, check or convert a request trace"),
 }
 

@@ -26,16 +26,23 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def one_of(legal: Sequence[str]) -> Callable[[str], str]:
-    """Give a type that takes one of the legal names and suggests the nearest one."""
+class OneOf:
+    """A type that takes one of the legal names and suggests the nearest one."""
 
-    def read(text: str) -> str:
-        if text not in legal:
-            rule = f"{text!r} is not one of {', '.join(legal)}"
-            raise argparse.ArgumentTypeError(f"{rule}{nearest(text, legal)}")
+    def __init__(self, legal: Sequence[str]) -> None:
+        self.legal = tuple(legal)
+
+    def __call__(self, text: str) -> str:
+        """Return a legal name. Raises ArgumentTypeError for another."""
+        if text not in self.legal:
+            rule = f"{text!r} is not one of {', '.join(self.legal)}"
+            raise argparse.ArgumentTypeError(f"{rule}{nearest(text, self.legal)}")
         return text
 
-    return read
+
+def one_of(legal: Sequence[str]) -> OneOf:
+    """Give a type that takes one of the legal names."""
+    return OneOf(legal)
 
 
 def some_of(legal: Sequence[str]) -> Callable[[str], tuple[str, ...]]:

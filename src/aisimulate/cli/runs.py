@@ -5,23 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.arguments import positive
-from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
-from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.arguments import positive, price
+from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
+from aisimulate.cli.recorded import guarded, named_run, run_of
 from aisimulate.cli.run_files import all_runs, find_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError
 from aisimulate.report.files import check_writable, write_file
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
-from aisimulate.spica.ledger import Ledger
-from aisimulate.spica.recorded_run import read_run
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-
-    from aisimulate.spica.recorded_run import RecordedRun
 
 _PROG = "aisimulate runs"
 _EXPORTS = {"json": export_json, "csv": export_csv}
@@ -31,17 +28,7 @@ _ROWS = 10
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 done, 1 failed, 2 bad input, 130 interrupted."""
     arguments = _parser().parse_args(argv)
-    try:
-        return int(arguments.run(arguments))
-    except KeyboardInterrupt:
-        say(f"{_PROG}: interrupted")
-        return INTERRUPTED
-    except ValueError as error:
-        return fail(_PROG, error, BAD_INPUT)
-    except (AISimulateError, OSError) as error:
-        return fail(_PROG, error, FAILED)
-    finally:
-        settle_stderr()
+    return guarded(_PROG, lambda: int(arguments.run(arguments)))
 
 
 def _parser() -> OneLineParser:
@@ -53,6 +40,9 @@ def _parser() -> OneLineParser:
     listed.set_defaults(run=_list)
     shown = commands.add_parser("show", help="the ranking of a run, so far")
     shown.add_argument("--top", type=positive, default=_ROWS, metavar="N", help="show the N best")
+    shown.add_argument(
+        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
+    )
     shown.set_defaults(run=_show)
     exported = commands.add_parser("export", help="every attempt of a run, for other programs")
     exported.add_argument("--format", choices=tuple(_EXPORTS), default="json", help="default: %(default)s")
@@ -67,28 +57,23 @@ def _parser() -> OneLineParser:
     return parser
 
 
-def _read(path: Path) -> RecordedRun:
-    with Ledger.open_ledger(path) as ledger:
-        return read_run(ledger)
-
-
 def _list(arguments: argparse.Namespace) -> int:
     runs = []
     for path in all_runs():
         try:
-            runs.append(_read(path))
+            runs.append(run_of(path))
         except (AISimulateError, ValueError) as error:
             say(f"{_PROG}: {error}")
     return show(_PROG, list_text(runs), DONE)
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    return show(_PROG, show_text(_read(find_run(arguments.name)), arguments.top), DONE)
+    return show(_PROG, show_text(named_run(arguments.name), arguments.top, arguments.gpu_hour_price), DONE)
 
 
 def _export(arguments: argparse.Namespace) -> int:
     path = find_run(arguments.name)
-    text = _EXPORTS[arguments.format](_read(path))
+    text = _EXPORTS[arguments.format](run_of(path))
     if arguments.output is None:
         return show(_PROG, text, DONE)
     check_writable(arguments.output, [path])
@@ -97,5 +82,5 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    left, right = (_read(find_run(name)) for name in (arguments.name, arguments.other))
+    left, right = (named_run(name) for name in (arguments.name, arguments.other))
     return show(_PROG, comparison_text(left, right), DONE)

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.config.json_text import read_json
-from aisimulate.config.text_file import read_text
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
 from aisimulate.replay.execute import execute
@@ -22,8 +19,8 @@ from aisimulate.replay.observe.sinks import json_line
 from aisimulate.replay.observe.telemetry import Telemetry
 from aisimulate.replay.observe.timeline import Timeline
 from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.payload_file import read_payload
 from aisimulate.report.replay_table import replay_text
-from aisimulate.spica.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -57,6 +54,7 @@ def _parser() -> OneLineParser:
     parser.add_argument(
         "--payload", required=True, type=Path, metavar="FILE", help="spec and traffic, as JSON or YAML"
     )
+    add_set_option(parser)
     parser.add_argument(
         "--format", choices=("table", "json"), default="table", help="what to print (default: %(default)s)"
     )
@@ -77,7 +75,7 @@ def _parser() -> OneLineParser:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.telemetry_interval_ms is not None and arguments.telemetry is None:
         raise InputError("--telemetry-interval-ms has no effect without --telemetry")
-    payload = load_payload(arguments.payload)
+    payload = load_payload(arguments.payload, arguments.overrides)
     _check_outputs(arguments, payload)
     samples: list[str] = []
     timeline = None if arguments.timeline is None else Timeline()
@@ -99,25 +97,15 @@ def _run(arguments: argparse.Namespace) -> int:
     return _deliver(arguments, texts, text)
 
 
-def load_payload(path: Path) -> Mapping[str, Any]:
-    """Read a payload: YAML when the file is named so, else JSON.
+def load_payload(path: Path, overrides: Sequence[str] = ()) -> Mapping[str, Any]:
+    """Read a payload: YAML when the file is named so, else JSON; with what `--set` replaces in it.
 
     Raises:
         InputError: one line that names the file and what is wrong with it.
     """
-    name = f"payload {str(path)!r}"
-    try:
-        if path.suffix in (".yaml", ".yml"):
-            value = load_yaml(path)
-        else:
-            value = read_json(read_text(path, name), name)
-    except OSError as error:
-        raise InputError(f"could not read {name}: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"malformed YAML in {name}: {' '.join(str(error).split())}") from error
-    if not isinstance(value, Mapping):
-        raise InputError(f"{name}: expected an object with spec and traffic")
-    return value
+    value = read_payload(path)
+    changed = with_overrides(value, overrides)
+    return changed if isinstance(changed, Mapping) else value
 
 
 def _check_outputs(arguments: argparse.Namespace, payload: Mapping[str, Any]) -> None:

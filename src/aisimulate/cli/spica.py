@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import ValidationError
 
-from aisimulate.cli.arguments import natural, positive, share
+from aisimulate.cli.arguments import natural, positive, price, share
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
+from aisimulate.report.answer import answer_of_search, answer_text, first_origins
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
 from aisimulate.report.near_misses import near_miss_lines
-from aisimulate.report.ranking import ranking_lines, ranking_text
+from aisimulate.report.ranking import ranking_lines
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
@@ -32,6 +34,7 @@ from aisimulate.spica.run_facts import asked_config
 from aisimulate.spica.score import epsilon_front
 from aisimulate.spica.search import run_search
 from aisimulate.spica.summary import gates_text
+from aisimulate.spica.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +63,7 @@ def main(
         settle_stderr()
 
 
-def _parser(prog: str, default_format: str) -> OneLineParser:
+def _parser(prog: str = "aisimulate spica", default_format: str = "table") -> OneLineParser:
     parser = OneLineParser(prog=prog, description="Find the deployments that serve a workload best.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path, metavar="FILE", help="the search, as YAML")
@@ -69,6 +72,7 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
         metavar="RUN",
         help="go on with an interrupted search (a name of `runs list`, a file, `last`)",
     )
+    add_set_option(parser)
     record = parser.add_mutually_exclusive_group()
     record.add_argument(
         "--run",
@@ -93,6 +97,9 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
         default=default_format,
         help="what to print (default: %(default)s)",
     )
+    parser.add_argument(
+        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
+    )
     parser.add_argument("--seed", type=natural, metavar="N", help="use N instead of sweep.random_seed")
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
     parser.add_argument(
@@ -106,7 +113,9 @@ def _parser(prog: str, default_format: str) -> OneLineParser:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.resume is not None:
         return _resume(arguments)
-    config = load_config(arguments.config)
+    if arguments.gpu_hour_price is not None and (arguments.format != "table" or arguments.dry_run):
+        raise InputError("--gpu-hour-price: adds a column to the table of a result, and nothing else")
+    config = load_config(arguments.config, arguments.overrides)
     if arguments.seed is not None:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})
         config = config.model_copy(update={"sweep": sweep})
@@ -121,7 +130,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    unusable = {"--seed": arguments.seed, "--run": arguments.run, "--no-run": arguments.no_run or None}
+    given = arguments.overrides or None
+    unusable = {
+        "--set": given,
+        "--seed": arguments.seed,
+        "--run": arguments.run,
+        "--no-run": arguments.no_run or None,
+    }
     for option, value in {**unusable, "--dry-run": arguments.dry_run or None}.items():
         if value is not None:
             raise InputError(f"{option}: has no effect with --resume, which goes on with what was asked")
@@ -146,14 +161,14 @@ def _new_ledger(arguments: argparse.Namespace) -> Ledger | None:
         return None
 
 
-def load_config(path: Path) -> SmartSearchConfig:
-    """Read and validate a search file.
+def load_config(path: Path, overrides: Sequence[str] = ()) -> SmartSearchConfig:
+    """Read and validate a search file, with what `--set` replaces in it.
 
     Raises:
         InputError: one line that names the file and what is wrong with it.
     """
     try:
-        return SmartSearchConfig.from_yaml(path)
+        return SmartSearchConfig.from_document(with_overrides(load_yaml(path), overrides), path.parent)
     except OSError as error:
         raise InputError(f"could not read config {str(path)!r}: {error.strerror or error}") from error
     except yaml.YAMLError as error:
@@ -178,7 +193,7 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     if result.interrupted and not result.outcomes:
         arguments.output = None  # nothing was measured: an earlier result stays
     document = "" if arguments.output is None else envelope_text(search_envelope(result))
-    code = _deliver(arguments, document, _result_text(result, arguments), code)
+    code = _deliver(arguments, document, _result_text(result, arguments, ledger), code)
     remark = _remark(result)
     if remark:
         say(remark)
@@ -212,7 +227,7 @@ def _deliver(arguments: argparse.Namespace, document: str, text: str, code: int)
     return code if problem is None else fail(arguments.prog, problem, FAILED)
 
 
-def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
+def _result_text(result: SearchResult, arguments: argparse.Namespace, ledger: Ledger | None) -> str:
     if arguments.format == "json":
         return envelope_text(search_envelope(result, top=arguments.top, epsilon=arguments.epsilon))
     goal, candidates = result.plan.config.goal, result.candidates
@@ -221,7 +236,11 @@ def _result_text(result: SearchResult, arguments: argparse.Namespace) -> str:
     if not candidates:
         return ""
     if arguments.format == "table":
-        return ranking_text(goal, candidates, arguments.top or _TABLE_ROWS)
+        top = arguments.top or _TABLE_ROWS
+        origins = first_origins(result)
+        if ledger is not None and origins:
+            ledger.describe(first_origins=origins)
+        return answer_text(answer_of_search(result, origins, candidates), top, arguments.gpu_hour_price)
     return "\n".join([*ranking_lines(goal, candidates, arguments.top), ""])
 
 

@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from aisimulate.config.base import U64, FieldError, Millis, NonNegative, Positive, StrictModel
+from aisimulate.config.base import U64, FieldError, Millis, Positive, StrictModel
 from aisimulate.config.messages import parse_model
 from aisimulate.config.spec import ReplaySpec
 
 PROVIDER = "kv_router"
 PATH = "spec.adapters.placement.config"
 
+Weight = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]  # sums of costs stay finite
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 # Settings that only act together with another one: name -> (the other, what it has to be).
@@ -37,14 +38,14 @@ class KvRouterConfig(StrictModel):
 
     field_aliases: ClassVar[Mapping[str, str]] = {"temperature": "router_temperature"}
 
-    overlap_score_credit: NonNegative = 1.0
-    overlap_score_credit_decay: NonNegative = 0.0
-    overlap_score_weight: NonNegative | None = None
-    prefill_load_scale: NonNegative = 1.0
-    router_temperature: NonNegative = 0.0
+    overlap_score_credit: Weight = 1.0
+    overlap_score_credit_decay: Weight = 0.0
+    overlap_score_weight: Weight | None = None
+    prefill_load_scale: Weight = 1.0
+    router_temperature: Weight = 0.0
     host_cache_hit_weight: _Share = 0.75
     disk_cache_hit_weight: _Share = 0.25
-    decode_active_request_weight: NonNegative = 0.0
+    decode_active_request_weight: Weight = 0.0
     use_kv_events: bool = True
     kv_event_lag_ms: Millis = 0.0
     router_ttl_secs: Positive = 120.0
@@ -54,7 +55,7 @@ class KvRouterConfig(StrictModel):
     router_track_output_blocks: bool = False
     router_output_block_decay: bool = False
     router_prefill_load_model: Literal["none", "aic", "ais"] = "none"
-    router_queue_threshold: NonNegative | None = None
+    router_queue_threshold: Weight | None = None
     router_queue_policy: Literal["fcfs", "lcfs", "wspt"] = "fcfs"
     tie_break: Literal["lowest", "random"] = "lowest"
     seed: U64 = 0

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from aisimulate.config.base import Count, FieldError, Millis, Positive, PositiveCount, StrictModel
 from aisimulate.core.limits import MAX_GPUS, MAX_WORKERS
+from aisimulate.forecast.presets import DEFAULT_PRESET, MOST_LAGS, OPTIONS_OF_FAMILY, OWN_OPTIONS, PRESETS
 
 Interval = Annotated[float, Field(ge=0.001, le=1e9, allow_inf_nan=False)]
 Gpus = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
@@ -18,6 +19,8 @@ RoleFloor = Annotated[int, Field(ge=1, le=MAX_WORKERS)]
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Tokens = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Lags = Annotated[int, Field(ge=1, le=MOST_LAGS)]
 
 _CLOSE = 1e-9
 
@@ -37,6 +40,8 @@ SLA_ONLY = (
     "kalman_q_trend",
     "kalman_r",
     "kalman_min_points",
+    *OWN_OPTIONS,
+    "load_predictor_warmup_trace",
 )
 """What only target `sla` reads."""
 
@@ -97,6 +102,9 @@ class PlannerConfig(StrictModel):
     kalman_q_trend: Variance = 0.1
     kalman_r: Positive = 10.0
     kalman_min_points: PositiveCount = 5
+    smoothing_alpha: Share = 0.25
+    ridge_lags: Lags = 8
+    load_predictor_warmup_trace: str | None = None
     max_num_fpm_samples: PositiveCount = 64
     fpm_sample_bucket_size: PositiveCount = 16
     load_scaling_down_sensitivity: Percent = 80.0
@@ -133,8 +141,22 @@ class PlannerConfig(StrictModel):
             unread = (*(name for name in unread if name not in PREDICTOR), *REFERENCE_ONLY)
         return tuple(name for name in dict.fromkeys(unread) if name in self.model_fields_set)
 
+    @property
+    def family(self) -> str:
+        """The family of the forecaster; the direct mode has a default of its own."""
+        return str(self.predictor()["load_predictor"])
+
+    @property
+    def idle_options(self) -> tuple[str, ...]:
+        """Options that were given and belong to other forecasters."""
+        mine = OPTIONS_OF_FAMILY.get(self.family, ())
+        options = [name for names in OPTIONS_OF_FAMILY.values() for name in names]
+        return tuple(name for name in options if name in self.model_fields_set and name not in mine)
+
     def predictor(self) -> dict[str, Any]:
         """Name the forecaster and its options."""
+        if self.planner_mode == "direct" and "load_predictor" not in self.model_fields_set:
+            return PRESETS[DEFAULT_PRESET]
         return {name: getattr(self, name) for name in PREDICTOR}
 
     @field_validator("fpm_sample_bucket_size")

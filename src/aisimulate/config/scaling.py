@@ -42,7 +42,9 @@ def scaling_notes(config: PlannerConfig | ScriptConfig | None) -> list[str]:
     who = f"optimization_target {config.optimization_target!r}"
     if config.planner_mode == "direct":
         who += " in planner_mode 'direct'"
-    return [f"{PATH}.{name}: no effect on {who}" for name in config.inert]
+    notes = [f"{PATH}.{name}: no effect on {who}" for name in config.inert]
+    idle = (name for name in config.idle_options if name not in config.inert)
+    return notes + [f"{PATH}.{name}: no effect on load_predictor {config.family!r}" for name in idle]
 
 
 def _settings(config: object) -> object:
@@ -101,7 +103,7 @@ def _wrong_costs(spec: ReplaySpec, config: PlannerConfig) -> Iterator[tuple[str,
             "speculative_nextn",
             f"{config.speculative_nextn} contradicts aic_nextn of the engine ({drafted})",
         )
-    total = 0
+    total = least = 0
     for stage in spec.stages:
         gpus = spec.engine.role(stage).gpus_per_worker
         field = f"{stage or 'decode'}_engine_num_gpu"
@@ -109,7 +111,11 @@ def _wrong_costs(spec: ReplaySpec, config: PlannerConfig) -> Iterator[tuple[str,
         if given not in (None, gpus):
             yield field, f"{given} contradicts the engine, whose replica takes {gpus} GPUs"
         total += gpus * floor_of(config, stage)
-    if 0 <= config.max_gpu_budget < total:
+        least += gpus
+    if 0 <= config.max_gpu_budget < least:
+        problem = f"{config.max_gpu_budget} serves nobody: one replica of every pool takes {least} GPUs"
+        yield "max_gpu_budget", problem
+    elif 0 <= config.max_gpu_budget < total:
         yield "max_gpu_budget", f"{config.max_gpu_budget} is less than the least replicas take ({total} GPUs)"
 
 

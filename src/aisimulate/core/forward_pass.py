@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 
 @dataclass(slots=True, frozen=True)
@@ -30,3 +31,11 @@ class ForwardPass:
     num_queued_decode: int = 0
     sum_queued_decode_kv_tokens: int = 0
     var_queued_decode_kv_tokens: float = 0.0
+
+    def named(self) -> dict[str, float]:
+        """Give the values by name."""
+        return dict(zip(_NAMES, _values(self), strict=True))
+
+
+_NAMES = tuple(field.name for field in fields(ForwardPass))
+_values = attrgetter(*_NAMES)

@@ -24,13 +24,8 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
     waiting = rank.waiting
     running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
     most = rank.params.max_num_seqs
-    if (
-        not waiting[0].admissions
-        and waiting[0].keys is None
-        and rank.try_admit is try_admit
-        and not (rank.fused or rank.planned)
-    ):
-        running = _admit_blank(rank, running, now_ns)
+    if not (waiting[0].admissions or rank.fused or rank.planned) and rank.try_admit is try_admit:
+        running = _admit_new(rank, running, now_ns)
     while waiting and running < most and not rank.preempted:
         sequence = waiting[0]
         budget = rank.budget
@@ -49,6 +44,15 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
             sequence.reason = stuck_reason(rank, sequence)
         rank.rejected.append(waiting.popleft())
         rank.eventful = rank.unusual = True
+
+
+def _admit_new(rank: RankScheduler, running: int, now_ns: int) -> int:
+    """Admit heads that are new and as plain as most, as `try_admit` would; return how many run then."""
+    if rank.waiting[0].keys is None:
+        return _admit_blank(rank, running, now_ns)
+    if rank.partial is None and not (rank.deferring or rank.tells):
+        return _admit_sharing(rank, running, now_ns)
+    return running
 
 
 def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
@@ -80,6 +84,58 @@ def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
     rank.note_blank(admitted, rank.budget - budget)
     rank.pool.take(rank.pool.free + rank.pool.inactive - allocatable)
     return running + len(admitted)
+
+
+def _admit_sharing(rank: RankScheduler, running: int, now_ns: int) -> int:
+    """Admit heads that are new and may find their prompt cached, as `try_admit` would; return how many run.
+
+    The first that is of another kind is left to the caller, and so is one that has to wait. There is no
+    unfinished prefill.
+    """
+    waiting, pool, size, most = rank.waiting, rank.pool, rank.block_size, rank.params.max_num_seqs
+    budget, is_cut = rank.budget, False
+    chunks = starts = ends = 0
+    while waiting and running < most and budget and not is_cut:
+        sequence = waiting[0]
+        keys, tokens = sequence.keys, sequence.tokens
+        if keys is None or sequence.admissions or sequence.reason is not None or sequence.planned:
+            break
+        match = pool.match(keys, tokens // size)
+        if match[0] * size >= tokens:
+            # The last token must be computed to sample the next one.
+            match = pool.shorten(match, (tokens - 1) // size)
+        hit = match[0]
+        start, end = hit * size, tokens
+        if is_cut := end - start > budget:
+            end = start + budget
+        if (
+            -(-tokens // size) - match[1] > pool.free + pool.inactive
+            or tokens >= sequence.end_tokens
+            or (is_cut and not rank.params.enable_chunked_prefill)
+        ):
+            break
+        waiting.popleft()
+        if hit:
+            pool.pin(sequence, match)
+        pool.take(-(-end // size) - hit)
+        running += 1
+        rank.entered = sequence.order = rank.entered + 1
+        sequence.admissions = ((now_ns, start),)
+        sequence.chunk_start = start
+        sequence.computed = end
+        budget -= end - start
+        chunks += 1
+        starts += start
+        ends += end
+        if is_cut:
+            rank.partial = sequence
+        else:
+            if sequence.tail_start > hit:
+                pool.extend(sequence, hit, sequence.tail_start)
+            rank.joining.append(sequence)
+    if chunks:
+        rank.note_chunks(chunks, starts, ends, budget)
+    return running
 
 
 def stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:
@@ -146,9 +202,10 @@ def _lookup(rank: RankScheduler, sequence: Sequence) -> tuple[Match, int]:
     keys, pool, tokens = sequence.keys, rank.pool, sequence.tokens
     assert keys is not None
     size = rank.block_size
-    shared = sequence.input_tokens // size
-    if sequence.planned and sequence.most_computed > sequence.input_tokens:
-        shared = sequence.most_computed // size  # a generated block has an identity once it was computed
+    shared = sequence.tail_start
+    if sequence.planned:
+        # A generated block has an identity once it was computed.
+        shared = max(sequence.input_tokens, sequence.most_computed) // size
     match = pool.match(keys, shared)
     tail = sequence.len if match[0] == shared else 0
     if match[0] * size >= tokens < sequence.end_tokens and not tail:

@@ -11,28 +11,37 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from aisimulate.core.traffic import BlockIds
 
 
 # Whether blocks were stored (or removed), their content chain, the first of them and the one behind the last.
 Change: TypeAlias = "tuple[bool, BlockIds, int, int]"
 
+# Above this many, changes that are on their way are looked up.
+_MOST_LOOKED_THROUGH = 64
+
 
 class CacheChanges:
     """What a pool did, in order: `fresh` in the pass in flight; `late` ones are on their way, with the
     instants at which they are known.
 
-    `ignored`: what is done now need not be noted, as everybody hears of it at once. `stride`, where asked
-    for, is the number of blocks that one id of a chain stands for.
+    `ignored`: what is done now need not be noted, as everybody hears of it at once. When many are on their
+    way, the first of them are found by the id at which they begin (`_indexed` of them, in `_by_id`, with
+    their numbers in order).
     """
 
-    __slots__ = ("_lag_ns", "fresh", "ignored", "late")
+    __slots__ = ("_by_id", "_first_number", "_indexed", "_lag_ns", "fresh", "ignored", "late")
 
     def __init__(self, lag_ns: int) -> None:
         self.fresh: list[Change] = []
         self.ignored = False
         self.late: deque[tuple[int, Change]] = deque()
         self._lag_ns = lag_ns
+        self._by_id: dict[int, deque[tuple[int, Change]]] = {}
+        self._indexed = 0
+        self._first_number = 0  # of `late`
 
     def stored(self, ids: BlockIds, start: int, end: int) -> None:
         """Note that blocks were stored."""
@@ -54,14 +63,50 @@ class CacheChanges:
 
         `hit` is what the pool itself has of them.
         """
-        late = self.late
-        while late and late[0][0] <= now_ns:
-            late.popleft()
+        self._forget_known(stride, now_ns)
         for change in reversed(self.fresh):
             hit = _before(change, keys, stride, hit, limit)
-        for _, change in reversed(late):
-            hit = _before(change, keys, stride, hit, limit)
+        if len(self.late) > _MOST_LOOKED_THROUGH:
+            self._index(stride)
+            for _, change in sorted(self._about(keys, stride, limit), key=_number, reverse=True):
+                hit = _before(change, keys, stride, hit, limit)
+        else:
+            for _, change in reversed(self.late):
+                hit = _before(change, keys, stride, hit, limit)
         return hit
+
+    def _forget_known(self, stride: int, now_ns: int) -> None:
+        """Forget what has arrived by now."""
+        late = self.late
+        while late and late[0][0] <= now_ns:
+            _, (_, ids, start, _) = late.popleft()
+            self._first_number += 1
+            if self._indexed:
+                self._indexed -= 1
+                key = ids[start // stride]
+                self._by_id[key].popleft()
+                if not self._by_id[key]:
+                    del self._by_id[key]
+
+    def _index(self, stride: int) -> None:
+        """Let the changes be found that were sent since the last time."""
+        late, by_id, number = self.late, self._by_id, self._first_number + self._indexed
+        for index in range(self._indexed - len(late), 0):
+            change = late[index][1]
+            by_id.setdefault(change[1][change[2] // stride], deque()).append((number, change))
+            number += 1
+        self._indexed = len(late)
+
+    def _about(self, keys: BlockIds, stride: int, limit: int) -> Iterator[tuple[int, Change]]:
+        """Find all changes that begin with an id of a chain: no others can be about it."""
+        by_id = self._by_id
+        for key in dict.fromkeys(keys[: -(-limit // stride)]):
+            if (found := by_id.get(key)) is not None:
+                yield from found
+
+
+def _number(numbered: tuple[int, Change]) -> int:
+    return numbered[0]
 
 
 def _before(change: Change, keys: BlockIds, stride: int, hit: int, limit: int) -> int:

@@ -6,12 +6,12 @@ in flight did until then, and less what nobody has heard of yet (`CacheChanges`)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.engine.cache_changes import CacheChanges, agreement
 from aisimulate.engine.logged_pools import LoggedOffloadPool, LoggedRadixPool, LoggedRunPool, LoggedRuns
 from aisimulate.engine.offload_scheduler import Offloading
-from aisimulate.engine.run_progress import pass_ends_of, passes_by
+from aisimulate.engine.run_progress import pass_end_of, passes_by
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 if TYPE_CHECKING:
@@ -50,9 +50,12 @@ class CacheView(Protocol):
 
 
 class _LaggingView:
-    """What the views have in common. `_stepped` passes of the run in flight were gone through one by one."""
+    """What the views have in common. `_stepped` passes of the run in flight were gone through."""
 
-    __slots__ = ("_pass_ends", "_passes_by", "_stepped", "_worker", "changes", "lags")
+    __slots__ = ("_pass_end", "_passes_by", "_pool", "_rank", "_stepped", "_worker", "changes", "lags")
+
+    _rank: Any
+    _pool: Any
 
     def __init__(self, worker: Worker, changes: CacheChanges, lags: bool) -> None:
         self.changes = changes
@@ -60,7 +63,7 @@ class _LaggingView:
         self._worker = worker
         self._stepped = 0
         self._passes_by = passes_by(worker)
-        self._pass_ends = pass_ends_of(worker)
+        self._pass_end = pass_end_of(worker)
 
     def end_pass(self, end_ns: int) -> None:
         """Take note, before they are ended, that the passes in flight of the worker end at `end_ns`."""
@@ -86,17 +89,42 @@ class _LaggingView:
     def _catch_up(self, now_ns: int) -> bool:
         """Let the run in flight have done to the pool what it had done by `now_ns`; False: nothing."""
         if self.lags:
-            ends_ns = self._pass_ends(now_ns)[self._stepped :]
-            for end_ns in ends_ns:
-                self._stepped += 1
-                self._grow(self._stepped)
-                self.changes.publish(end_ns)
-            return bool(ends_ns)
+            return self._step(self._passes_by(now_ns))
         passes = self._passes_by(now_ns)
         if passes:
             self._grow(passes)
             self.changes.publish(now_ns)
         return passes > 0
+
+    def _step(self, passes: int) -> bool:
+        """Go on to the end of so many passes, and tell of what they did as each of them ends."""
+        first = self._stepped
+        if passes <= first:
+            return False
+        while first < passes:
+            quiet = self._quiet(first, passes)
+            if quiet > first:
+                self._grow(quiet)
+                first = quiet
+            else:
+                first += 1
+                self._grow(first)
+                self.changes.publish(self._pass_end(first))
+        self._stepped = passes
+        return True
+
+    def _quiet(self, first: int, passes: int) -> int:
+        """Give the pass, from `first` up to `passes`, until which there is nothing to tell of."""
+        rank = self._rank
+        if rank.planned or self.changes.fresh:
+            return first
+        if not (rank.run_batch and rank.decoders.count):
+            return passes
+        decoders, opened = rank.decoders, rank._opening
+        within = opened + self._pool.quiet(decoders.demand(passes) - opened)
+        if decoders.demand(first + 1) > within:
+            return first
+        return int(decoders.longest_within(passes, within))
 
     def _grow(self, passes: int) -> None:
         raise NotImplementedError
@@ -105,7 +133,10 @@ class _LaggingView:
 class RunCacheView(_LaggingView):
     """The cache of a rank that schedules like vLLM."""
 
-    __slots__ = ("_first_nodes", "_pool", "_rank")
+    __slots__ = ("_first_nodes",)
+
+    _rank: RankScheduler
+    _pool: LoggedRuns
 
     def __init__(self, rank: RankScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
@@ -166,7 +197,10 @@ class RadixCacheView(_LaggingView):
     although they get into the tree only when they are handed over.
     """
 
-    __slots__ = ("_held", "_lag_ns", "_pool", "_rank")
+    __slots__ = ("_held", "_lag_ns")
+
+    _rank: SglangScheduler
+    _pool: LoggedRadixPool
 
     def __init__(self, rank: SglangScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine.cadence import CadenceGroup, CadenceScheduler
 from aisimulate.engine.decode_rank import DecodeRank
+from aisimulate.engine.destinations import Destinations
 
 if TYPE_CHECKING:
+    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
@@ -19,13 +21,21 @@ class CadenceDecodeRank(DecodeRank, CadenceScheduler):
 
 
 class PairCadenceGroup(CadenceGroup):
-    """A group of decode ranks, which hear of sequences by their handoffs."""
+    """A group of decode ranks, which hear of sequences by their handoffs.
+
+    The count begins anew when nobody is there and nobody is expected.
+    """
 
     __slots__ = ()
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         terminal = super().finish()
-        if not any(rank.waiting or rank.has_runner for rank in self.ranks):
+        if not any(rank.waiting or rank.has_runner or _expects(rank) for rank in self.ranks):
             self._step = 0
         return terminal
+
+
+def _expects(rank: RankScheduler) -> bool:
+    """Whether a prompt is on its way to a rank, or waits for blocks there."""
+    return isinstance(rank, Destinations) and bool(rank.held or rank.pending)

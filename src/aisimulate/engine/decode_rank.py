@@ -75,6 +75,26 @@ class DecodeRank(ArrivalQueue, RankScheduler):
             self.cache_computed(sequence)
         self.queue_arrived(handoff)
 
+    def receive(self) -> Handoff | None:
+        """`attempt` and `activate` in one go: nearly all handoffs of a replay pass through here."""
+        pending, waiting = self.pending, self.waiting
+        if not pending or (handoff := pending[0]).attempted == self._releases:
+            return None
+        handoff.attempted = self._releases
+        if not self.has_seat or not self.reserve(handoff):
+            return None
+        pending.popleft()
+        sequence = handoff.request
+        sequence.computed = sequence.input_tokens
+        if sequence.keys is not None:
+            self.cache_computed(sequence)
+        if waiting:
+            self.held += 1
+            self.queue_arrived(handoff)
+        else:
+            waiting.append(sequence)
+        return handoff
+
     # Scheduling -----------------------------------------------------------------------------------------
 
     def plan(self, now_ns: int) -> int:

@@ -27,11 +27,11 @@ class DecodeSet:
 
     __slots__ = (
         "_block_size",
-        "_buckets",
-        "_finishes",
         "_openers",
+        "buckets",
         "context_tokens",
         "count",
+        "finishes",
         "members",
         "next_due",
         "passes",
@@ -48,8 +48,8 @@ class DecodeSet:
         self.residues = [0] * block_size
         # Members by residue, only kept once a preemption asked who opens a block.
         self._openers: list[dict[Sequence, None]] | None = None
-        self._buckets: dict[int, dict[Sequence, None]] = {}
-        self._finishes: list[int] = []
+        self.buckets: dict[int, list[Sequence]] = {}  # by the pass count in which they finish
+        self.finishes: list[int] = []  # a heap of these
         self.reordered = False
 
     def add(self, sequence: Sequence) -> None:
@@ -65,18 +65,18 @@ class DecodeSet:
         if self._openers is not None:
             self._openers[residue][sequence] = None
         finish = sequence.end_tokens - base
-        if (bucket := self._buckets.get(finish)) is not None:
-            bucket[sequence] = None
+        if (bucket := self.buckets.get(finish)) is not None:
+            bucket.append(sequence)
             return
-        self._buckets[finish] = {sequence: None}
-        heappush(self._finishes, finish)
+        self.buckets[finish] = [sequence]
+        heappush(self.finishes, finish)
         if finish < self.next_due:
             self.next_due = finish
 
     def add_all(self, sequences: list[Sequence]) -> None:
         """`add` for each of several: nearly all of a replay's requests pass through here."""
         passes, size, context = self.passes, self._block_size, self.context_tokens
-        members, residues, buckets = self.members, self.residues, self._buckets
+        members, residues, buckets = self.members, self.residues, self.buckets
         for sequence in sequences:
             tokens = sequence.tokens
             base = sequence.base = tokens - passes
@@ -86,12 +86,12 @@ class DecodeSet:
             residues[-base % size] += 1
             finish = sequence.end_tokens - base
             if (bucket := buckets.get(finish)) is None:
-                buckets[finish] = {sequence: None}
-                heappush(self._finishes, finish)
+                buckets[finish] = [sequence]
+                heappush(self.finishes, finish)
                 if finish < self.next_due:
                     self.next_due = finish
             else:
-                bucket[sequence] = None
+                bucket.append(sequence)
         self.count += len(sequences)
         self.context_tokens = context
         if self._openers is not None:
@@ -123,13 +123,13 @@ class DecodeSet:
         if self._openers is not None:
             self._openers[residue][sequence] = None
         finish = sequence.end_tokens - base
-        bucket = self._buckets.get(finish)
+        bucket = self.buckets.get(finish)
         if bucket is None:
-            self._buckets[finish] = {sequence: None}
-            heappush(self._finishes, finish)
-            self.next_due = self._finishes[0]
+            self.buckets[finish] = [sequence]
+            heappush(self.finishes, finish)
+            self.next_due = self.finishes[0]
         else:
-            bucket[sequence] = None
+            bucket.append(sequence)
 
     def _unfile(self, sequence: Sequence) -> None:
         residue = -sequence.base % self._block_size
@@ -139,8 +139,12 @@ class DecodeSet:
 
     def _unbook(self, sequence: Sequence) -> None:
         """Take a member out of its finish bucket; drop buckets that are empty at the head."""
-        finishes, buckets = self._finishes, self._buckets
-        del buckets[sequence.end_tokens - sequence.base][sequence]
+        finishes, buckets = self.finishes, self.buckets
+        bucket = buckets[sequence.end_tokens - sequence.base]
+        if bucket[-1] is sequence:  # most who give way are the last
+            bucket.pop()
+        else:
+            bucket.remove(sequence)
         while finishes and not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
@@ -152,10 +156,10 @@ class DecodeSet:
 
     def pop_finished(self) -> list[Sequence]:
         """Take out, in running order, the members that finish at the current pass count."""
-        finishes, buckets = self._finishes, self._buckets
-        if not finishes or finishes[0] > self.passes:
+        if self.next_due > self.passes:
             return []
-        finished = list(buckets.pop(heappop(finishes)))
+        finishes, buckets = self.finishes, self.buckets
+        finished = buckets.pop(heappop(finishes))
         while finishes and not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
@@ -173,6 +177,23 @@ class DecodeSet:
         self.context_tokens -= context
         self.count -= len(finished)
         return finished
+
+    def pop_single(self) -> Sequence:
+        """Take out the only member that finishes at the current pass count."""
+        finishes, buckets = self.finishes, self.buckets
+        (sequence,) = buckets.pop(heappop(finishes))
+        while finishes and not buckets[finishes[0]]:
+            del buckets[heappop(finishes)]
+        self.next_due = finishes[0] if finishes else _NEVER
+        residue = -sequence.base % self._block_size
+        if self._openers is not None:
+            del self._openers[residue][sequence]
+        self.residues[residue] -= 1
+        del self.members[sequence]
+        end = sequence.tokens = sequence.end_tokens
+        self.context_tokens -= end
+        self.count -= 1
+        return sequence
 
     def openers(self) -> list[Sequence]:
         """List, in running order, the members that open a block in the next pass."""

@@ -53,7 +53,7 @@ class DecodeWorker(RankWorker):
             if not (rank.partial or rank.unusual):
                 if not waiting:
                     now_ns = self._decode_on(now_ns, until_ns)
-                elif self._all_join():
+                else:
                     now_ns = self._join(now_ns, until_ns)
             if decoders.passes == passes:
                 if not self.start(now_ns):
@@ -63,14 +63,14 @@ class DecodeWorker(RankWorker):
                 now_ns = self.end_ns
         return now_ns
 
-    def _all_join(self) -> bool:
-        """Whether all of the queue has its prompt, and goes on decoding with the others."""
+    def _all_join(self, batch: int) -> bool:
+        """Whether all of the queue has its prompt, and goes on decoding with the others, `batch` in all."""
         rank = self._rank
-        decoders, waiting, pool = rank.decoders, rank.waiting, rank.pool
-        batch, longest = decoders.count + len(waiting), decoders.next_due - decoders.passes
         if batch > rank.params.max_num_seqs or batch > rank.pass_tokens:
             return False
-        for sequence in waiting:
+        decoders, pool = rank.decoders, rank.pool
+        longest = decoders.next_due - decoders.passes
+        for sequence in rank.waiting:
             left = sequence.end_tokens - sequence.tokens
             if not sequence.computed or left <= 0 or sequence.planned:
                 return False
@@ -85,34 +85,37 @@ class DecodeWorker(RankWorker):
         their first token, for which they have a block already, and nobody waits for it as for a next one.
         """
         rank, timer, log = self._rank, self._timer, self.gap_log
-        decoders, weight, done = rank.decoders, rank.decoders.count, rank.decoders.passes
-        joining = list(rank.waiting)
-        rank.waiting.clear()
+        decoders, waiting, size = rank.decoders, rank.waiting, rank.block_size
+        weight, done = decoders.count, decoders.passes
+        batch = weight + len(waiting)
+        if not self._all_join(batch):
+            return now_ns
         self.plans += 1
-        held = 0
-        for sequence in joining:
-            sequence.admissions += ((now_ns, 0),)
+        entry, held = ((now_ns, 0),), 0
+        for sequence in waiting:
+            sequence.admissions = entry
             rank.entered = sequence.order = rank.entered + 1
             decoders.add(sequence)
             sequence.joined = done + 1
-            held += (sequence.tokens - 1) % rank.block_size == 0
-        batch, context = decoders.count, decoders.context_tokens
-        passes = decoders.next_due - done
-        passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
+            if not (sequence.tokens - 1) % size:
+                held += 1
+        context = decoders.context_tokens
+        passes, run_ns = timer.passes_until(batch, context, decoders.next_due - done, until_ns - now_ns)
         first_end_ns = now_ns + timer.decode_ns(batch, context)
         if weight:
             log.passes += (first_end_ns - now_ns, weight, done)
         if rank.fresh:
             rank.settle_second_tokens(first_end_ns)
-        for sequence in joining:
-            sequence.first_token_ns = first_end_ns
+        second_end_ns = None
         if passes > 1:
             log.runs += (batch, context + batch, passes - 1, batch, done + 1)
             second_end_ns = first_end_ns + timer.decode_ns(batch, context + batch)
-            for sequence in joining:
-                sequence.second_token_ns = second_end_ns
         else:
-            rank.fresh = [sequence for sequence in joining if sequence.end_tokens > sequence.tokens + 1]
+            rank.fresh = [sequence for sequence in waiting if sequence.end_tokens > sequence.tokens + 1]
+        for sequence in waiting:
+            sequence.first_token_ns = first_end_ns
+            sequence.second_token_ns = second_end_ns
+        waiting.clear()
         if blocks := decoders.demand(passes) - held:
             rank.pool.take(blocks)
         rank.eventful = False

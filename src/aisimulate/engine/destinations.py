@@ -46,6 +46,17 @@ class Destinations(ABC):
         self.held += 1
         return self.pending.popleft()
 
+    def receive(self) -> Handoff | None:
+        """`attempt`, and `activate` at once, where a prompt takes no time to arrive."""
+        handoff = self.attempt()
+        if handoff is not None:
+            self.activate(handoff)
+        return handoff
+
+    @abstractmethod
+    def activate(self, handoff: Handoff) -> None:
+        """Let in a prompt that has arrived."""
+
     @abstractmethod
     def reserve(self, handoff: Handoff) -> bool:
         """Take the blocks of a prompt, or do nothing."""

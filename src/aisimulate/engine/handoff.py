@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aisimulate.engine.sequence import Sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence as ListOf
 
 
 class Handoff:
@@ -37,15 +32,13 @@ class Handoff:
         self.request = request
         self.source = Sequence(
             request.ordinal,
-            request.turn,
-            request.session,
-            request.turn_index,
-            request.arrival_ms,
+            request.origin,
             request.arrival_ns,
             request.input_tokens,
             min(request.output_tokens, 1),
             request.keys,
             request.stride,
+            common_blocks=request.tail_start,
         )
         request.handoff = self.source.handoff = self
         self.held_ns: int | None = None
@@ -57,6 +50,6 @@ class Handoff:
         self.attempted = -1
 
     @property
-    def admissions(self) -> ListOf[tuple[int, int]]:
+    def admissions(self) -> tuple[tuple[int, int], ...]:
         """Admissions of both workers, in order."""
         return (*self.source.admissions, *self.request.admissions)

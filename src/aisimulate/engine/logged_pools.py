@@ -44,6 +44,21 @@ class LoggedRuns(RunPool):
             if not blocks:
                 return
 
+    def quiet(self, blocks: int) -> int:
+        """Count the blocks, up to `blocks`, that can be taken before one is evicted that lookups find."""
+        found = self.free
+        skipped: dict[Node | Sequence, int] = {}
+        for entry in self._order if found < blocks else ():
+            if entry.stale > 0 and entry.stale > skipped.get(entry, 0):
+                skipped[entry] = skipped.get(entry, 0) + 1
+                continue
+            if isinstance(entry, Node) and entry.len and _is_last_copy(entry, self.stride):
+                break
+            found += entry.len
+            if found >= blocks:
+                break
+        return min(found, blocks)
+
     def extend(self, sequence: Sequence, start: int, end: int) -> None:
         """Cache blocks, and note those that no lookup found before."""
         keys = sequence.keys
@@ -102,6 +117,10 @@ class LoggedRadixPool(RadixPool):
                 self.changes.removed(node.ids, end - dropped, keyed)
             super().take(dropped)
             left -= dropped
+
+    def quiet(self, pages: int) -> int:
+        """Count the pages, up to `pages`, that can be taken before any is evicted."""
+        return min(self.free, pages)
 
     def _next_leaf(self) -> RadixNode:
         """Find the leaf that is evicted next."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import try_admit
+from aisimulate.engine.finishing import complete_due
 
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
-def prefill_alone(rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int) -> int:
+def prefill_alone(
+    rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int, terminal: list[Sequence]
+) -> int:
     """Run the passes from `now_ns` on that start before `until_ns` and are of this kind; return their end.
 
     They end with the prompt of the unfinished prefill or, if there is none, of the head of the queue. Nothing
-    arrives before `until_ns`. The gaps of the decoders go to `log`.
+    arrives before `until_ns`. If all that comes later waits for the last chunk (`rank.all_wait`), all before
+    it are run too, up to a pass in which somebody ends. Gaps go to `log`, those who end to `terminal`.
     """
     decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
     size, residues, fused = rank.block_size, decoders.residues, rank.fused
@@ -34,14 +38,21 @@ def prefill_alone(rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int) 
         return now_ns
     start = sequence.computed
     opened = -(-start // size) + (opening if is_new else 0)
-    while now_ns < until_ns:
+    began_ns, all_wait = now_ns, rank.all_wait
+    while now_ns < until_ns or all_wait:
         batch, context = decoders.count, decoders.context_tokens
         end = start + rank.pass_tokens - batch
         is_last = end >= prompt
         end = prompt if is_last else end
         needed = -(-end // size)
         blocks = opening + needed - opened
-        if end <= start or blocks > pool.free + pool.inactive or (waiting and _lets_in(rank, is_last)):
+        if (
+            end <= start
+            or blocks > pool.free + pool.inactive
+            or (waiting and _lets_in(rank, is_last))
+            or (now_ns >= until_ns and (is_last or terminal))
+            or (terminal and now_ns == began_ns)  # what follows from their end may arrive at this instant
+        ):
             break
         pool.take(blocks)
         pass_ns = (
@@ -60,9 +71,9 @@ def prefill_alone(rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int) 
         if rank.fresh:
             rank.settle_second_tokens(now_ns)
         if done >= decoders.next_due:
-            rank.complete(decoders.pop_finished(), 1, now_ns, [])
+            terminal += complete_due(rank, now_ns)
         if is_last:
-            _join(rank, sequence, now_ns)
+            _join(rank, sequence, now_ns, terminal)
             break
         opening = residues[(done - 1) % size]
     return now_ns
@@ -88,7 +99,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     if opening:
         pool.take(opening)
     keys = sequence.keys
-    match = pool.miss if keys is None else pool.match(keys, tokens // size)
+    match = pool.miss if keys is None else pool.match(keys, sequence.tail_start)
     hit, held, _, _ = match
     start = hit * size
     is_cut = tokens - start > rank.pass_tokens - batch
@@ -140,12 +151,12 @@ def _cache(rank: RankScheduler, sequence: Sequence) -> None:
             rank.pool.extend(sequence, first, sequence.tail_start)
 
 
-def _join(rank: RankScheduler, sequence: Sequence, now_ns: int) -> None:
+def _join(rank: RankScheduler, sequence: Sequence, now_ns: int, terminal: list[Sequence]) -> None:
     """Let a prompt that is computed emit its first token."""
     sequence.first_token_ns = now_ns
     sequence.tokens += 1
     if sequence.tokens == sequence.end_tokens:
-        rank.complete([sequence], 1, now_ns, [])
+        rank.complete([sequence], 1, now_ns, terminal)
     else:
         rank.fresh.append(sequence)
         rank.decoders.add(sequence)

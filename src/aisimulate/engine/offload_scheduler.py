@@ -20,6 +20,7 @@ from aisimulate.engine.offload_pool import OffloadPool
 from aisimulate.engine.offload_state import HostSide
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.scheduler import RankScheduler
+from aisimulate.engine.sequence import EVERY_BLOCK
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -45,12 +46,14 @@ class Offloading(RankScheduler):
     ) -> None:
         super().__init__(params, timer)
         self.pool = OffloadPool(params.num_gpu_blocks, self.block_size)
+        self.ends_alone = False  # a pool of this kind does more
         # The slot is in the subclasses: two bases with slots of their own cannot be joined.
         self.host = HostSide(offload, self.pool, disk)  # type: ignore[misc]
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
         self.host.enter(sequence, self.block_size)
+        sequence.tail_start = EVERY_BLOCK  # host memory keeps them all
         super().submit(sequence)
 
     def lower_tier_hits(self, sequence: Sequence) -> tuple[int, int]:

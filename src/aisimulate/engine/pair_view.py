@@ -15,7 +15,7 @@ from aisimulate.engine.speculative_view import SpeculativeRankView
 from aisimulate.engine.vllm_view import Admissions, VllmRankView
 
 if TYPE_CHECKING:
-    from aisimulate.engine.pass_view import BlockAudit, RankPass
+    from aisimulate.engine.pass_view import BlockAudit, Gauges, RankPass
     from aisimulate.engine.rank_view import RankView
 
 
@@ -52,6 +52,12 @@ class _Handing:
         rank = self._rank
         return int(rank.params.num_gpu_blocks) if self._is_handing else int(super().kept_blocks)  # type: ignore[misc]
 
+    def gauges(self, run_passes: int = 0) -> Gauges:
+        """Read the rank; prompts that wait for blocks here are waiting requests."""
+        gauges: Gauges = super().gauges(run_passes)  # type: ignore[misc]
+        pending = len(getattr(self._rank, "pending", ()))
+        return gauges._replace(waiting_requests=gauges.waiting_requests + pending)
+
     def audit(self) -> BlockAudit:
         """Count the blocks; those of prompts that are handed over by the counters."""
         audit: BlockAudit = super().audit()  # type: ignore[misc]
@@ -67,6 +73,14 @@ class _PairView(_Handing, VllmRankView):
     def __init__(self, rank: Any, index: int) -> None:  # noqa: ANN401
         super().__init__(rank, index)
         self._admitted = Admissions()
+
+    def gauges_in_pass(self, passes: int) -> Gauges:
+        """Read the rank inside of a pass in flight; a prompt that it completes keeps its blocks."""
+        rank = self._rank
+        if hasattr(rank, "pending"):
+            return super().gauges_in_pass(passes)
+        gauges = self.gauges()
+        return gauges._replace(running_requests=int(rank.partial is not None))
 
     def read(self, now_ns: int) -> RankPass:
         """Describe what was planned at `now_ns`; who came with its prompt was admitted too."""

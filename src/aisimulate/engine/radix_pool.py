@@ -127,16 +127,43 @@ class RadixPool:
 
     def match(self, sequence: Sequence, limit: int) -> Match:
         """Find the longest cached prefix of a prompt, at most `limit` pages. Changes nothing."""
+        keys = sequence.keys
+        if keys is None or limit > sequence.shared:
+            return self._match_own(sequence, limit)
         node: RadixNode = self.root
-        keys, shared, stride = sequence.keys, sequence.shared, self.stride
+        stride = self.stride
         position = used = 0
         while position < limit:
-            key = keys[position // stride] if keys and position < shared else ~sequence.ordinal
-            child = node.children.get(key)
+            first = position // stride
+            child = node.children.get(keys[first])
             if child is None:
                 break
             if child.grower is not None:
                 child.len = self._grown(child.grower) - child.start
+            # `_agreement`, without the call.
+            end = position + child.len
+            if end > limit:
+                end = limit
+            if end > child.tail:
+                end = child.tail
+            last, ids = -(-end // stride), child.ids
+            if last > first + 1 and ids is not keys and ids[first:last] != keys[first:last]:  # type: ignore[index]
+                end = position + self._agreement(child, sequence, position, end)
+            used = end - position
+            node = child
+            position = end
+            if used < child.len:
+                break
+        return position, node, used
+
+    def _match_own(self, sequence: Sequence, limit: int) -> Match:
+        """`match` where some of the pages can only be the sequence's own."""
+        node: RadixNode = self.root
+        position = used = 0
+        while position < limit:
+            child = self._child(node, sequence, position)
+            if child is None:
+                break
             used = self._agreement(child, sequence, position, limit)
             node = child
             position += used
@@ -214,6 +241,8 @@ class RadixPool:
                 node.touched = now
             if node.ref == 0:
                 self.inactive -= node.len
+                if len(self._leaves) > self._compact_above:  # that of a leaf is void now
+                    self._compact()
             node.ref += 1
             node = parent
 
@@ -230,8 +259,6 @@ class RadixPool:
                     heappush(leaves, (node.touched, node.serial, node))
             node = parent
         sequence.leaf = node
-        if len(leaves) > self._compact_above:
-            self._compact()
 
     def _touch(self, node: RadixNode, now: int) -> None:
         while (parent := node.parent) is not node:
@@ -284,8 +311,10 @@ class RadixPool:
             heappop(leaves)
             node.len = 0
             node.touched = _GONE
-            parent = node.parent
-            del parent.children[self._own_key(node)]
+            parent, start = node.parent, node.start
+            # `_own_key`, without the call.
+            key = node.ids[start // self.stride] if start < node.tail else ~node.owner  # type: ignore[index]
+            del parent.children[key]
             if not (parent.ref or parent.children):
                 self._offer(parent)
 

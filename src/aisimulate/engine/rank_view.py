@@ -76,6 +76,10 @@ class RankView(Protocol):
         """Read the rank as it is; in a run, as it will be when its first passes took their blocks."""
         ...
 
+    def gauges_in_pass(self, passes: int) -> Gauges:
+        """Read the rank inside of pass number `passes` of those in flight: who ends with it is gone."""
+        ...
+
     def audit(self) -> BlockAudit:
         """Count the blocks between two passes from what requests and cache hold, not by the counters."""
         ...

@@ -131,6 +131,8 @@ class RunPool:
         """Take a cached run that nobody held out of the eviction order: someone holds it again."""
         entry.stale += 1
         self.inactive -= entry.len
+        if len(self._order) > self._compact_above:
+            self._compact()
 
     def _split(self, node: Node, used: int) -> Node:
         """Cut the first `used` blocks off `node` as a new parent, which the caller pins at once.
@@ -260,6 +262,7 @@ class RunPool:
             if sequence.planned or sequence.segments is not None or not cached:
                 self.release(sequence, computed, cached)
                 continue
+            # `release_cached`, without the call: many may end together.
             full = computed // size
             if computed > full * size:
                 self.free += 1
@@ -275,8 +278,25 @@ class RunPool:
                         order.append(node)
                         self.inactive += node.len
                     node = parent
-        if len(order) > self._compact_above:
-            self._compact()
+
+    def release_cached(self, sequence: Sequence, computed_tokens: int) -> None:
+        """`release` of one that ended, is cached as far as it is computed, and has no segments."""
+        size, order = self.block_size, self._order
+        full = computed_tokens // size
+        if computed_tokens > full * size:
+            self.free += 1
+        if (tail := full - sequence.tail_start) > 0:
+            sequence.len = tail
+            order.append(sequence)
+            self.inactive += tail
+        if (node := sequence.node) is not None:
+            sequence.node = None
+            while (parent := node.parent) is not None:
+                ref = node.ref = node.ref - 1
+                if not ref:
+                    order.append(node)
+                    self.inactive += node.len
+                node = parent
 
     def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
         """Give back everything a sequence holds, deepest block first.
@@ -308,8 +328,6 @@ class RunPool:
                     self.inactive += node.len
                 node = parent
             sequence.node = None
-        if len(order) > self._compact_above:
-            self._compact()
 
     def _let_go_segments(self, sequence: Sequence, segments: list[tuple[Node, int]]) -> Node:
         """Drop the nodes of all segments but the first; return the deepest node of the first."""

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def pass_ends_of(worker: object) -> Callable[[int], list[int]]:
-    """Make the function that lists, in order, the ends by some instant of the passes in flight."""
+def pass_end_of(worker: object) -> Callable[[int], int]:
+    """Make the function that tells when so many passes in flight have ended, which `passes_by` counted."""
     if isinstance(worker, RunWorker):
-        return lambda now_ns: _ends_of_one(worker, now_ns)
+        return lambda passes: _end_of_one(worker, passes)
     assert isinstance(worker, PassGroup)
-    return lambda now_ns: _ends_of_group(worker, now_ns)
+    return lambda passes: worker._start_ns + worker._totals[passes - 1]
 
 
 def passes_by(worker: object) -> Callable[[int], int]:
@@ -25,7 +25,7 @@ def passes_by(worker: object) -> Callable[[int], int]:
     if isinstance(worker, RunWorker):
         return lambda now_ns: _count_of_one(worker, now_ns)
     assert isinstance(worker, PassGroup)
-    return lambda now_ns: len(_ends_of_group(worker, now_ns))
+    return lambda now_ns: _count_of_group(worker, now_ns)
 
 
 def _count_of_one(worker: RunWorker, now_ns: int) -> int:  # type: ignore[type-arg]
@@ -38,22 +38,15 @@ def _count_of_one(worker: RunWorker, now_ns: int) -> int:  # type: ignore[type-a
     return int(passes) if total <= elapsed else int(passes) - 1
 
 
-def _ends_of_one(worker: RunWorker, now_ns: int) -> list[int]:  # type: ignore[type-arg]
-    count = _count_of_one(worker, now_ns)
-    if not count:
-        return []
-    ends, end_ns = [], worker._start_ns
-    for duration_ns in worker._rank.run_durations_ns(0, count):
-        end_ns += duration_ns
-        ends.append(end_ns)
-    return ends
+def _end_of_one(worker: RunWorker, passes: int) -> int:  # type: ignore[type-arg]
+    rank = worker._rank
+    return worker._start_ns + int(worker._timer.run_ns(rank.run_batch, rank.run_context, passes))
 
 
-def _ends_of_group(worker: PassGroup, now_ns: int) -> list[int]:  # type: ignore[type-arg]
+def _count_of_group(worker: PassGroup, now_ns: int) -> int:  # type: ignore[type-arg]
     if not worker.busy:
-        return []
+        return 0
     elapsed, totals = now_ns - worker._start_ns, worker._totals
     while len(worker._durations) < worker._passes and totals[-1] <= elapsed:
         worker._price_more()
-    passes = bisect_right(totals, elapsed, 0, min(worker._passes, len(totals)))
-    return [worker._start_ns + total for total in totals[:passes]]
+    return bisect_right(totals, elapsed, 0, min(worker._passes, len(totals)))

@@ -52,12 +52,14 @@ class RankScheduler(PricedRun):
         "_opening",
         "_start_ns",
         "admit",
+        "all_wait",
         "block_size",
         "budget",
         "capacity_bound",
         "decoders",
         "deferring",
         "done",
+        "ends_alone",
         "entered",
         "eventful",
         "fifo",
@@ -126,10 +128,13 @@ class RankScheduler(PricedRun):
         # Prefill cadence of a group: whether this pass defers prefills, and whether the last one that did not
         # left someone waiting.
         self.deferring = self.capacity_bound = False
+        # Whether the end of a request is nothing but that.
+        self.ends_alone = params.enable_prefix_caching and type(self).complete is RankScheduler.complete
         self.runs_on = True  # whether a pass that begins with a preemption may be the first of a run
         self.overtaken = False  # whether a decoder was admitted after the unfinished prefill
         self.try_admit: Callable[[Any, Sequence, int], bool] = try_admit  # the rule for the head of the queue
         self.admit = admit_waiting
+        self.all_wait = False  # whether all that may still arrive waits once the token budget is gone
         self.held = 0  # prompts that have blocks but do not run: handed over, or to come
         self._longest_prompt = params.total_kv_tokens
         if params.max_model_len is not None:
@@ -150,9 +155,13 @@ class RankScheduler(PricedRun):
         if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
-        elif sequence.keys is not None:
+        if sequence.keys is None:
+            sequence.tail_start = 0
+        else:
             self.pool.stride = sequence.stride
-            sequence.tail_start = tokens // self.block_size
+            full = tokens // self.block_size
+            if sequence.tail_start > full:
+                sequence.tail_start = full
         limit = params.max_model_len
         if limit is not None and sequence.end_tokens > limit:
             sequence.end_tokens = max(tokens, limit)
@@ -164,7 +173,7 @@ class RankScheduler(PricedRun):
         """Count the prompt's full blocks that other requests may hit."""
         if sequence.keys is None:
             return 0
-        return sequence.input_tokens // self.block_size
+        return sequence.input_tokens // self.block_size if sequence.planned else sequence.tail_start
 
     def _impossible(self, sequence: Sequence) -> str:
         """Name why a request cannot be served at all; it is rejected at the head of the queue."""
@@ -179,6 +188,11 @@ class RankScheduler(PricedRun):
         One that has a token to sample has one to compute: not even a full hit lets it in.
         """
         return sequence.end_tokens > sequence.tokens
+
+    def expect(self, longest_prompt: int, least_output: int) -> None:
+        """Be told what the requests to come are like at most, and at least."""
+        is_plain = type(self).needs_budget is RankScheduler.needs_budget
+        self.all_wait = is_plain and longest_prompt <= self._longest_prompt and least_output > 0
 
     @property
     def has_work(self) -> bool:
@@ -313,6 +327,14 @@ class RankScheduler(PricedRun):
             self.budget -= tokens
             self._chunk_count += len(admitted)
             self._chunk_ends += tokens
+
+    def note_chunks(self, chunks: int, starts: int, ends: int, budget: int) -> None:
+        """Book chunks of prompts of new sequences that were let in; `budget` is what they left of it."""
+        self.eventful = True
+        self.budget = budget
+        self._chunk_count += chunks
+        self._chunk_starts += starts
+        self._chunk_ends += ends
 
     def cache_computed(self, sequence: Sequence) -> None:
         """Let lookups see the full blocks that a sequence has computed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aisimulate.engine.pass_view import Gauges
     from aisimulate.engine.sequence import Sequence
 
 
@@ -40,6 +41,14 @@ class SchedulerView:
     def free_blocks(self) -> int:
         """Blocks that hold nothing, by the rank's own counter."""
         return int(self._rank.pool.free)
+
+    def gauges(self, run_passes: int = 0) -> Gauges:
+        """Read the rank as it is; in a run, as it will be when its first passes took their blocks."""
+        raise NotImplementedError
+
+    def gauges_in_pass(self, passes: int) -> Gauges:
+        """Read the rank inside of a pass in flight, as if nobody ended with it."""
+        return self.gauges(passes if self.run_batch else 0)
 
     def tier_problem(self) -> str | None:
         """Tell what does not add up in the memory behind the GPU: there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from aisimulate.core.traffic import Session, Turn
@@ -12,17 +12,50 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 REJECTED = "rejected"
+EVERY_BLOCK = 1 << 62
 FAILED = "failed"  # refused by the decode worker after its prefill
+
+
+class Origin(NamedTuple):
+    """What the traffic says of one request: its turn and session, and when it comes, in ms as authored."""
+
+    turn: Turn
+    session: Session
+    turn_index: int | None
+    arrival_ms: float
+
+    def of(self, sequence: Sequence) -> Origin:
+        """Give the origin of the request that has it to itself."""
+        del sequence
+        return self
+
+    @property
+    def dp_rank(self) -> int | None:
+        """The rank that the request names."""
+        return self.turn.dp_rank
+
+
+class Origins(Protocol):
+    """Where requests come from: an `Origin`, or one object for many of them."""
+
+    def of(self, sequence: Sequence) -> Origin:
+        """Give the origin of one of these requests."""
+        ...
+
+    @property
+    def dp_rank(self) -> int | None:
+        """The rank that all of them name."""
+        ...
 
 
 class Sequence:
     """One request on its way through a replay.
 
-    Authored part: `turn`, `session`, `turn_index`, `ordinal` (dispatch order, 0-based), `arrival_ms` as
-    authored and `arrival_ns` on the clock, `input_tokens` (accumulated history included),
-    `output_tokens` (requested).
+    Authored part: `origin`, `ordinal` (dispatch order, 0-based), `arrival_ns` on the clock, `input_tokens`
+    (accumulated history included), `output_tokens` (requested).
     Content: `keys[p // stride]` identifies the content of full KV block p of prompt (and, with
-    `planned`, of prompt plus output); `keys is None` means the prompt is shared with nobody.
+    `planned`, of prompt plus output); `keys is None` means the prompt is shared with nobody, and
+    `common_blocks` that nobody else has the blocks after so many.
     Outcome, times in ns or None: `admissions` (instant, reused tokens) per admission,
     `first_token_ns`, `second_token_ns`, `last_token_ns`, `terminal_ns`; `status` is None while unfinished;
     `emitted_tokens`; `reason` of a rejection; `worker` and `rank` it was placed on.
@@ -30,7 +63,6 @@ class Sequence:
 
     __slots__ = (
         "admissions",
-        "arrival_ms",
         "arrival_ns",
         "base",
         "chunk_start",
@@ -56,6 +88,7 @@ class Sequence:
         "node",
         "order",
         "ordinal",
+        "origin",
         "output_tokens",
         "planned",
         "rank",
@@ -63,7 +96,6 @@ class Sequence:
         "second_token_ns",
         "segment_start",
         "segments",
-        "session",
         "shared",
         "stale",
         "status",
@@ -72,8 +104,6 @@ class Sequence:
         "terminal_ns",
         "tokens",
         "touched_to",
-        "turn",
-        "turn_index",
         "worker",
     )
 
@@ -106,22 +136,17 @@ class Sequence:
     def __init__(
         self,
         ordinal: int,
-        turn: Turn,
-        session: Session,
-        turn_index: int | None,
-        arrival_ms: float,
+        origin: Origins,
         arrival_ns: int,
         input_tokens: int,
         output_tokens: int,
         keys: list[int] | None,
         stride: int = 1,
         planned: bool = False,
+        common_blocks: int = EVERY_BLOCK,
     ) -> None:
         self.ordinal = ordinal
-        self.turn = turn
-        self.session = session
-        self.turn_index = turn_index
-        self.arrival_ms = arrival_ms
+        self.origin = origin
         self.arrival_ns = arrival_ns
         self.input_tokens = input_tokens
         self.output_tokens = output_tokens
@@ -146,9 +171,29 @@ class Sequence:
         self.node: Node | None = None
         self.segments: list[tuple[Node, int]] | None = None
         self.segment_start = 0
-        self.tail_start = 0
+        self.tail_start = common_blocks  # until it is queued
         self.len = 0
         self.stale = 0
+
+    @property
+    def turn(self) -> Turn:
+        """What is asked for."""
+        return self.origin.of(self).turn
+
+    @property
+    def session(self) -> Session:
+        """The session it belongs to."""
+        return self.origin.of(self).session
+
+    @property
+    def turn_index(self) -> int | None:
+        """Its number in the session."""
+        return self.origin.of(self).turn_index
+
+    @property
+    def arrival_ms(self) -> float:
+        """When it comes, as authored."""
+        return self.origin.of(self).arrival_ms
 
     @property
     def emitted_tokens(self) -> int:

@@ -144,6 +144,6 @@ def _end(rank: SglangScheduler, sequence: Sequence, start: int, end: int, end_ns
         return
     rank.waiting.popleft()
     if sequence.end_tokens > end + 1:
-        rank.join([sequence], end_ns)
+        rank.join_one(sequence, end_ns)
     else:
         rank.end([sequence], end_ns)

@@ -83,6 +83,16 @@ class SglangDecodeRank(Destinations, SglangScheduler):
         """Whether a pass can start, or its end is waited for."""
         return bool(self.arrived or self._done or super().has_work or self.is_due)
 
+    @property
+    def others_hold(self) -> bool:
+        """Whether prompts to come, or sequences that end now, have pages that will become free."""
+        return self.held > 0 or bool(self._done)
+
+    @property
+    def finishes(self) -> bool:
+        """Whether somebody has nothing to generate and ends with the next pass that does not prefill."""
+        return bool(self._done)
+
     def reserve(self, handoff: Handoff) -> bool:
         """Lock the cached pages of a prompt and take the others, or do nothing."""
         pool, sequence = self.pool, handoff.request
@@ -124,7 +134,7 @@ class SglangDecodeRank(Destinations, SglangScheduler):
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass or a run; a run of one pass when a destination is to be tried at its end."""
-        self._promote(now_ns)
+        self.promote(now_ns)
         passes = super().plan(now_ns)
         if self.rejected or self.retracted:
             self._releases += 1
@@ -133,7 +143,7 @@ class SglangDecodeRank(Destinations, SglangScheduler):
         self.eventful = bool(self.selected or self.rejected or self.retracted or ends)
         return 1 if ends or self.is_due else passes
 
-    def _promote(self, now_ns: int) -> None:
+    def promote(self, now_ns: int) -> None:
         """Let sequences that have their prompt decode, as far as there are slots."""
         arrived, most = self.arrived, self.params.max_num_seqs
         while arrived and self.decoders.count + len(self._done) < most:

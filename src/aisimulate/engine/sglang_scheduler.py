@@ -136,10 +136,11 @@ class SglangScheduler(PricedRun):
         if not params.enable_prefix_caching:
             sequence.keys = None
             sequence.planned = False
-        sequence.shared = 0
         if (keys := sequence.keys) is not None:
             pool.stride = sequence.stride
             sequence.shared = len(keys) if sequence.planned else prompt // pool.page_size
+        else:
+            sequence.shared = 0
         sequence.leaf = pool.root
         sequence.computed = sequence.inserted = sequence.order = 0
         limit = params.max_model_len
@@ -156,6 +157,19 @@ class SglangScheduler(PricedRun):
     def has_work(self) -> bool:
         """Whether a pass can start."""
         return bool(self.waiting or self.decoders.count)
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether pages will become free although nobody decodes."""
+        return self.held > 0
+
+    @property
+    def finishes(self) -> bool:
+        """Whether somebody ends with the next pass that does not prefill, without decoding."""
+        return False
+
+    def promote(self, now_ns: int) -> None:
+        """Let sequences that have their prompt decode: where prompts are computed there are none."""
 
     def _turn_away(self) -> None:
         """Reject the waiting sequences that can never be served."""
@@ -208,7 +222,7 @@ class SglangScheduler(PricedRun):
         """Select prompts; a head that has to wait although nothing runs would wait for ever."""
         while self.waiting:
             self.refusal = admit_waiting(self, now_ns)
-            if self.selected or self.decoders.count or self.refusal is None or self.held:
+            if self.selected or self.decoders.count or self.refusal is None or self.others_hold:
                 return
             head = self.waiting.popleft()
             self.reject(head, self.refusal.reason, head.computed)
@@ -245,6 +259,9 @@ class SglangScheduler(PricedRun):
                 return False
             if opening > pool.free + pool.inactive:
                 self.lagging = True  # it has to wait
+                # What is reserved is estimated anew, from those that decode: nobody.
+                self.ratio.restart(0.0)
+                self.ratio.advance(not self.retracted)
                 return False
         pool.take(opening)
         self._opening = opening
@@ -284,11 +301,11 @@ class SglangScheduler(PricedRun):
     def _retract(self) -> None:
         """Take out decoders until the next token of all others has room; a lone one can never go on.
 
-        It may go on once prompts on their way to this rank have arrived, which hold pages meanwhile.
+        It may go on once others that hold pages meanwhile have let go of them.
         """
         decoders, pool = self.decoders, self.pool
         while decoders.opening() > pool.free + pool.inactive:
-            if self.held and decoders.count == 1:
+            if decoders.count == 1 and self.others_hold:
                 break
             sequence = min(decoders.members, key=_generated)
             self._take_out(sequence)
@@ -358,8 +375,13 @@ class SglangScheduler(PricedRun):
 
     def finish_due(self, end_ns: int) -> list[Sequence]:
         """Complete the decoders that have all their tokens; they got the last at `end_ns`."""
-        finished = self.decoders.pop_finished()
-        self.reservations.finish(len(finished), self.decoders.passes)
+        decoders = self.decoders
+        finished = decoders.buckets[decoders.next_due]
+        if len(finished) == 1:
+            decoders.pop_single()
+        else:
+            finished = decoders.pop_finished()
+        self.reservations.finish(len(finished), decoders.passes)
         complete = self.pool.complete
         if self.planned or self.recent:
             for sequence in finished:
@@ -438,6 +460,18 @@ class SglangScheduler(PricedRun):
                 self._emit(sequence, end_ns)
                 pool.cache(sequence, sequence.tokens // page_size)
             self.add_decoder(sequence)
+
+    def join_one(self, sequence: Sequence, end_ns: int) -> None:
+        """`join` for a sequence that joins alone, as most do."""
+        pool, page_size, tokens = self.pool, self.params.block_size, sequence.tokens
+        if tokens % page_size == 0:
+            if not pool.free + pool.inactive:
+                self.join([sequence], end_ns)
+                return
+            pool.take(1)
+        self._emit(sequence, end_ns)
+        pool.cache(sequence, (tokens + 1) // page_size)
+        self.add_decoder(sequence)
 
     def add_decoder(self, sequence: Sequence) -> None:
         """Let a sequence whose tokens all have a page decode from the next pass on."""

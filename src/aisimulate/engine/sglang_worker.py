@@ -17,6 +17,8 @@ from aisimulate.engine.sglang_head import compute_head
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aisimulate.engine.sequence import Sequence
 
 
@@ -64,7 +66,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
         rank = self._rank
         self.plans += 1
         if rank.cooldown:
-            self._pause.resume()
+            self._pause.resume(now_ns)
         passes, pass_ns = rank.plan(now_ns), rank.pass_ns
         if batch := rank.run_batch:
             passes, pass_ns = self._timer.passes_until(batch, rank.run_context, passes, until_ns - now_ns)
@@ -121,7 +123,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
         self.plans += 1
         self._start_ns = now_ns
         if rank.cooldown:
-            self._pause.resume()
+            self._pause.resume(now_ns)
         passes = self._passes = rank.plan(now_ns)
         if batch := rank.run_batch:
             self.exact = False
@@ -129,7 +131,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
         else:
             self.exact = True
             self.end_ns = now_ns + rank.pass_ns
-        self.busy = batch > 0 or rank.eventful
+        self.busy = batch > 0 or rank.eventful or rank.cooldown > 0
         return self.busy
 
     def finish(self) -> list[Sequence]:
@@ -152,7 +154,7 @@ class SglangWorker(RunWorker[SglangScheduler]):
         prefills = rank.prefills
         terminal = rank.commit(passes, first_end_ns, end_ns)
         if prefills or rank.cooldown:
-            self._pause.count(prefills, passes)
+            self._pause.count(prefills, passes, () if prefills or batch else (rank,))
         return terminal
 
     def close(self) -> GapLog:
@@ -179,12 +181,14 @@ class SglangGroup(PassGroup[SglangScheduler]):
 
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
-        self._pause.resume()
+        self._pause.resume(now_ns)
         if super().start(now_ns):
             return True
         if not self._active:
             self._pause.forget()
-        return False
+            return False
+        self.busy = self.ranks[0].cooldown > 0  # a pass of a pause counts whatever it does
+        return self.busy
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
@@ -197,10 +201,11 @@ class SglangGroup(PassGroup[SglangScheduler]):
                 if durations_ns:
                     log.series.append((durations_ns, rank.run_batch, rank.decoders.passes + first))
         prefills = any(rank.prefills for rank in self._active)
+        idle = () if prefills or any(rank.run_batch for rank in self._active) else self._active
         terminal: list[Sequence] = []
         for rank in self._active:
             terminal += rank.commit(self._passes, first_end_ns, self.end_ns)
-        self._pause.count(prefills, self._passes)
+        self._pause.count(prefills, self._passes, idle)
         self.busy = False
         return terminal
 
@@ -224,26 +229,33 @@ class _Pause:
         self.ranks = ranks
         self._interval = interval
 
-    def count(self, prefills: bool, passes: int) -> None:
-        """Count passes that ended; `prefills`: a rank prefilled in them."""
+    def count(self, prefills: bool, passes: int, idle: Iterable[SglangScheduler] = ()) -> None:
+        """Count passes that ended; `prefills`: a rank did so, `idle`: the ranks if none decoded."""
+        if self.ranks[0].cooldown:
+            for rank in idle:
+                rank.ratio.restart(rank.ratio.first)
         self._set(self._interval if prefills else max(0, self.ranks[0].cooldown - passes))
 
     def forget(self) -> None:
         """End the pause of a worker that could start a pass but has nothing to do."""
         self._set(0)
 
-    def resume(self) -> None:
-        """Look at the pause before a pass: when there is nothing to decode, what is left of it takes no time.
+    def resume(self, now_ns: int) -> None:
+        """Look at the pause before a pass at `now_ns`: if nobody decodes, what is left of it takes no time.
 
-        If there is somebody to reject, the first of the passes left is for that.
+        If there is somebody to reject, or to end without decoding, the first of the passes left is for that.
         """
         ranks = self.ranks
-        if not ranks[0].cooldown or any(rank.decoders.count for rank in ranks):
+        if not ranks[0].cooldown:
+            return
+        for rank in ranks:
+            rank.promote(now_ns)
+        if any(rank.decoders.count for rank in ranks):
             return
         ready = [rank for rank in ranks if rank.has_work]
         for rank in ready:
             rank.ratio.restart(rank.ratio.first)
-        if not any(rank.doomed for rank in ready):
+        if not any(rank.doomed or rank.finishes for rank in ready):
             self._set(0)
 
     def _set(self, cooldown: int) -> None:

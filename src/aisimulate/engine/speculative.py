@@ -160,10 +160,15 @@ class SpeculativeScheduler(RankScheduler):
         """
         if self.ready or self.done or self.rejected:
             self._fruitless = 0
-        elif self.preempted and not self._others_hold:
+        elif self.preempted:
             self._fruitless += 1
-            if self._fruitless > 64 + 4 * (len(self.running) + len(self.waiting)):
+            if self.goes_in_circles and not self._others_hold:
                 self.waiting[0].reason = SEQUENCE_OVER_CAPACITY
+
+    @property
+    def goes_in_circles(self) -> bool:
+        """Whether so many passes came to nothing that none ever will, as things are."""
+        return self._fruitless > 64 + 4 * (len(self.running) + len(self.waiting))
 
     def _continue_running(self) -> None:
         running, index = self.running, 0

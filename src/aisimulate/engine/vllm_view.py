@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.ending import blocks_given_back, ending_in_pass
 from aisimulate.engine.pass_view import BlockAudit, Chunk, Gauges, RankPass
 from aisimulate.engine.run_pool import Node
 from aisimulate.engine.scheduler_view import SchedulerView
@@ -127,6 +128,25 @@ class VllmRankView(SchedulerView):
         if rank.unusual:
             running += sum(sequence.status is None for sequence in rank.done)
         return Gauges(total - free - inactive, inactive, total, running, len(rank.waiting))
+
+    def gauges_in_pass(self, passes: int) -> Gauges:
+        """Read the rank inside of pass number `passes` of those in flight: who ends with it is gone.
+
+        Blocks and seats are given back in the pass that emits the last token (spec 01 section 3.1).
+        """
+        gauges = self.gauges(passes if self.run_batch else 0)
+        ending = ending_in_pass(self._rank, passes)
+        free, cached = blocks_given_back(self._rank, ending)
+        return gauges._replace(
+            active_blocks=gauges.active_blocks - free - cached,
+            inactive_blocks=gauges.inactive_blocks + cached,
+            running_requests=gauges.running_requests - self._seats_of(ending),
+        )
+
+    def _seats_of(self, ending: list[tuple[Sequence, int]]) -> int:
+        rank = self._rank
+        away = 0 if rank.unusual else len(rank.done)  # do not count as running in the first place
+        return len(ending) - away
 
     @property
     def kept_blocks(self) -> int:

@@ -33,7 +33,7 @@ class Watcher(Protocol):
 
 
 class WatchedWorker:
-    """Worker number `index` of the fleet and its watcher.
+    """Worker number `index` of the fleet (`number` of its pool) and its watcher.
 
     `doing` is what the ranks with work do in the passes in flight. These began at `start_ns`, are
     `planned_passes` many (fewer once an arrival cut them short) and, when `exact`, end at `end_ns`.
@@ -53,11 +53,18 @@ class WatchedWorker:
     )
 
     def __init__(
-        self, worker: Worker, flight: InFlight, index: int, watcher: Watcher, prefill_workers: int = 0
+        self,
+        worker: Worker,
+        flight: InFlight,
+        index: int,
+        watcher: Watcher,
+        *,
+        number: int | None = None,
+        prefills: bool = False,
     ) -> None:
         self.index = index
-        self.prefills = index < prefill_workers  # only: it hands its prompts over
-        self.number = index if self.prefills else index - prefill_workers  # in its pool
+        self.prefills = prefills  # only: it hands its prompts over
+        self.number = index if number is None else number  # in its pool
         self.doing: list[RankPass] = []
         self._inner = worker
         self._flight = flight

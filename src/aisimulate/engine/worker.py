@@ -6,7 +6,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.chunk_rows import commit_row, head_waits, plan_row
+from aisimulate.engine.finishing import complete_due
 from aisimulate.engine.gap_log import Absences
+from aisimulate.engine.lone_decoding import decode_to_an_end
 from aisimulate.engine.lone_prefill import prefill_alone
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.scheduler import RankScheduler
@@ -18,17 +20,23 @@ if TYPE_CHECKING:
 
 # Runs up to this long are priced when they begin: that costs hardly more than a lower bound.
 _FEW_PASSES = 16
+_NEVER = 1 << 62
 
 
 class RankWorker(RunWorker[RankScheduler]):
     """A worker of one rank."""
 
-    __slots__ = ("_chunks", "plans_chunks")
+    __slots__ = ("_chunks", "_ended", "ends_early", "is_only", "plans_chunks")
 
     def __init__(self, rank: RankScheduler) -> None:
         super().__init__(rank)
         self._chunks: list[int] = []  # durations of the passes in flight if these are middle chunks
         self.plans_chunks = True  # as one row of passes
+        # Whether passes that compute one prompt may be ended when they begin, as nobody looks before their
+        # end; and who became terminal in those in flight, None when there are none.
+        self.ends_early = False
+        self.is_only = False  # whether nothing arrives but what follows from an end here
+        self._ended: list[Sequence] | None = None
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first of them at `now_ns`; return when they end.
@@ -43,14 +51,14 @@ class RankWorker(RunWorker[RankScheduler]):
                 if not rank.has_work:
                     break
             elif waiting or rank.partial is not None:
-                now_ns = prefill_alone(rank, log, now_ns, until_ns)
+                now_ns = prefill_alone(rank, log, now_ns, until_ns, [])
                 self.plans += decoders.passes - passes
             elif decoders.count:
                 now_ns = self._decode_on(now_ns, until_ns)
             else:
                 break
             if decoders.passes == passes:
-                now_ns = self._run_plan(now_ns, until_ns)
+                now_ns, _ = self._run_plan(now_ns, until_ns)
         return now_ns
 
     def _decode_on(self, now_ns: int, until_ns: int) -> int:
@@ -79,11 +87,14 @@ class RankWorker(RunWorker[RankScheduler]):
             done = decoders.passes = done + passes
             decoders.context_tokens = context + passes * batch
             if done >= decoders.next_due:
-                rank.complete(decoders.pop_finished(), 1, now_ns, [])
+                complete_due(rank, now_ns)
         return now_ns
 
-    def _run_plan(self, now_ns: int, until_ns: int) -> int:
-        """Plan a pass or a run at `now_ns` and end it, a run at its first boundary at or after `until_ns`."""
+    def _run_plan(self, now_ns: int, until_ns: int) -> tuple[int, list[Sequence]]:
+        """Plan a pass or a run at `now_ns` and end it, a run at its first boundary at or after `until_ns`.
+
+        Return the end, and who became terminal.
+        """
         rank, timer, log = self._rank, self._timer, self.gap_log
         self.plans += 1
         passes = rank.plan(now_ns)
@@ -98,8 +109,7 @@ class RankWorker(RunWorker[RankScheduler]):
             if weight:
                 log.passes += (pass_ns, weight, rank.decoders.passes)
             first_end_ns = now_ns = now_ns + pass_ns
-        rank.commit(passes, first_end_ns, now_ns)
-        return now_ns
+        return now_ns, rank.commit(passes, first_end_ns, now_ns)
 
     def _log_run(self, batch: int, context: int, passes: int) -> None:
         """Log a run; its first pass by itself where whoever watches would see one with a preemption."""
@@ -118,6 +128,8 @@ class RankWorker(RunWorker[RankScheduler]):
         if not (batch or rank.waiting or rank.partial):
             return False
         self.busy = True
+        if self.is_only:
+            return self._run_to_an_end(now_ns)
         self.plans += 1
         self._start_ns = now_ns
         if not (rank.waiting or rank.partial or rank.unusual):
@@ -131,9 +143,47 @@ class RankWorker(RunWorker[RankScheduler]):
                 rank._opening = 0
                 self._price(batch, context, passes)
                 return True
-        if self.plans_chunks and (partial := rank.partial) is not None and self._start_chunks(partial):
+        partial = rank.partial
+        if self.ends_early:
+            if (partial is not None or len(rank.waiting) == 1) and self._prefill(now_ns):
+                return True
+        elif partial is not None and self.plans_chunks and self._start_chunks(partial):
             return True
         return self._start_planned(rank.plan(now_ns))
+
+    def _run_to_an_end(self, now_ns: int) -> bool:
+        """Begin and end passes until a request ends."""
+        rank, log = self._rank, self.gap_log
+        decoders, waiting = rank.decoders, rank.waiting
+        ended: list[Sequence] = []
+        while not ended:
+            passes = decoders.passes
+            now_ns, runs = decode_to_an_end(rank, log, now_ns, ended)
+            if not runs and (rank.partial or len(waiting) == 1) and not (rank.unusual or rank.overtaken):
+                now_ns = prefill_alone(rank, log, now_ns, _NEVER, ended)
+                runs = decoders.passes - passes
+            self.plans += runs
+            if not runs:
+                now_ns, terminal = self._run_plan(now_ns, _NEVER)
+                ended += terminal
+        rank.run_batch = 0
+        self.end_ns, self._ended = now_ns, ended
+        return True
+
+    def _prefill(self, now_ns: int) -> bool:
+        """Begin and end passes that compute one prompt, if that is what comes next."""
+        rank = self._rank
+        if rank.unusual or rank.overtaken:
+            return False
+        passes = rank.decoders.passes
+        ended: list[Sequence] = []
+        self.end_ns = prefill_alone(rank, self.gap_log, now_ns, now_ns + 1, ended)
+        if rank.decoders.passes == passes:
+            return False
+        rank.run_batch = 0
+        self._ended = ended
+        self.exact = True
+        return True
 
     def _start_chunks(self, partial: Sequence) -> bool:
         """Begin a row of middle chunks, if at least one is next."""
@@ -176,11 +226,13 @@ class RankWorker(RunWorker[RankScheduler]):
         rank = self._rank
         batch = rank.run_batch
         if not batch or rank.unusual:
+            if (ended := self._ended) is not None:
+                self.busy, self._ended = False, None
+                return ended
             return self._end_chunks() if self._chunks else self._end_planned()
         # `RankScheduler.commit` of a run, without its questions.
         self.busy = False
         decoders, passes = rank.decoders, self._passes
-        terminal: list[Sequence] = []
         done, context = decoders.passes, rank.run_context
         self.gap_log.runs += (batch, context, passes, batch, done)
         if blocks := decoders.demand(passes) - rank._opening:
@@ -191,8 +243,8 @@ class RankWorker(RunWorker[RankScheduler]):
         done = decoders.passes = done + passes
         decoders.context_tokens = context + passes * batch
         if done >= decoders.next_due:
-            rank.complete(decoders.pop_finished(), 1, self.end_ns, terminal)
-        return terminal
+            return complete_due(rank, self.end_ns)
+        return []
 
     def _end_chunks(self) -> list[Sequence]:
         partial, chunks = self._rank.partial, self._chunks
@@ -255,7 +307,11 @@ class RankWorker(RunWorker[RankScheduler]):
 class PrefillWorker(RankWorker):
     """A worker of a rank that only computes prompts."""
 
-    __slots__ = ()
+    __slots__ = ("_given_back",)
+
+    def __init__(self, rank: RankScheduler) -> None:
+        super().__init__(rank)
+        self._given_back = 0  # prompts, since the row in flight began
 
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a row of them, at `now_ns`; return whether there was work for one."""
@@ -267,11 +323,31 @@ class PrefillWorker(RankWorker):
         self.plans += 1
         self._start_ns = now_ns
         if partial is not None and self._start_chunks(partial):
+            self._given_back = 0
             return True
         self._passes = rank.plan(now_ns)
         self.end_ns = now_ns + rank.pass_ns
         self.busy = rank.eventful
         return self.busy
+
+    def boundary_within(self, at_ns: int) -> int | None:
+        """Find the first boundary from `at_ns` on inside the row in flight, for a prompt that is given back.
+
+        None if there is none, or if the row has to be cut there. Else the next chunk takes what became free,
+        even after a cut, so the same blocks are evicted in the end as if each pass had been planned alone.
+        """
+        chunks, rank = self._chunks, self._rank
+        if len(chunks) < 2 or at_ns > self.end_ns - chunks[-1]:
+            return None
+        self._given_back += 1
+        if self._given_back > rank.pass_tokens // rank.block_size // 2:
+            return None  # half of a chunk, as some may be left over from a row that was cut
+        boundary_ns = self._start_ns
+        for pass_ns in chunks:
+            boundary_ns += pass_ns
+            if boundary_ns >= at_ns:
+                break
+        return boundary_ns
 
     def cut(self, at_ns: int) -> None:
         """End the row in flight at its first pass boundary at or after `at_ns`: a prompt is given back."""

@@ -24,6 +24,10 @@ class Forecaster(Protocol):
         """Learn the next point. What is no finite number counts as 0, and so does a negative one."""
         ...
 
+    def await_traffic(self) -> None:
+        """Leave out zeros until something else comes, as at the beginning."""
+        ...
+
     def predict(self, steps: int = 1) -> float:
         """Forecast the point `steps` >= 1 ahead; 0.0 before the first one."""
         ...
@@ -45,16 +49,22 @@ class SeriesForecaster:
         self._out: Callable[[float], float] = math.expm1 if log1p else float
         self._least = 0.5 if whole else 0.0
         self._points = 0
+        self._awaits_traffic = True
         self._last = 0.0
 
     def observe(self, value: float) -> None:
         """Learn the next point."""
         value = max(value, 0.0) if math.isfinite(value) else 0.0
-        if self._points == 0 and value == 0:
-            return  # traffic has not started
+        if self._awaits_traffic and value == 0:
+            return
+        self._awaits_traffic = False
         self._points += 1
         self._last = value
         self._model.observe(self._into(value))
+
+    def await_traffic(self) -> None:
+        """Leave out zeros until something else comes, as at the beginning."""
+        self._awaits_traffic = True
 
     def predict(self, steps: int = 1) -> float:
         """Forecast the point `steps` ahead. Raises ValueError for less than one step."""

@@ -28,6 +28,8 @@ OPTIONS_OF_FAMILY: dict[str, tuple[str, ...]] = {
     "ridge": ("ridge_lags",),
 }
 OWN_OPTIONS = ("smoothing_alpha", "ridge_lags")
+MOST_LAGS = 64
+"""What `ridge_lags` may be: a fit takes the cube of it."""
 
 
 def _preset(family: str, log1p: bool, **extra: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aisimulate.forecast.make import make_forecaster
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class Window(NamedTuple):
@@ -28,6 +28,13 @@ class TrafficForecaster:
         """Make the forecasters of a preset's name or a mapping; see `make_forecaster` for the errors."""
         self._forecasters = [make_forecaster(entry, interval_s=interval_s) for _ in range(3)]
         self._shape = (0.0, 0.0)
+
+    def warm(self, windows: Iterable[Window]) -> None:
+        """Learn windows of the past; what comes then may begin with idle ones, which say nothing again."""
+        for window in windows:
+            self.observe(window)
+        for forecaster in self._forecasters:
+            forecaster.await_traffic()
 
     @property
     def failures(self) -> int:

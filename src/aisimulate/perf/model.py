@@ -23,6 +23,7 @@ from aisimulate.timing.aic.version import version_slots
 if TYPE_CHECKING:
     from aisimulate.config.aic import AicConfig
     from aisimulate.timing.aic.surface import AicTimer
+    from aisimulate.timing.aic.tables import Axis
 
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 8192
 
@@ -58,9 +59,19 @@ class PerfModel:
         return AicTiming(self._blob, self.config.nextn, exact=True).timer(0, 1.0, 1.0)
 
     @property
-    def _verified(self) -> int:
+    def verified(self) -> int:
         """Tokens per decoding request and pass: the last one and its drafts."""
         return self.config.nextn + 1
+
+    @property
+    def prefill_axes(self) -> tuple[Axis, ...]:
+        """The axes of the tables that prefill forwards move along."""
+        return prefill_axes(self._key)
+
+    @property
+    def decode_axes(self) -> tuple[Axis, ...]:
+        """The axes of the tables that decode forwards move along."""
+        return decode_axes(self._key)
 
     def prefill(self, isl: int, *, batch: int = 1, prefix: int = 0) -> Latency:
         """Time a forward that computes the last `isl - prefix` tokens of `batch` prompts of `isl` tokens.
@@ -77,7 +88,7 @@ class PerfModel:
             transfer = engine.last_provenance()
         tokens = batch * (isl - prefix)
         point = {"tokens": tokens, "batch": batch, "length": isl}
-        axes = prefill_axes(self._key)
+        axes = self.prefill_axes
         data = data_quality(axes, point, operations, transfer, tokens * self.config.attention_dp)
         return Latency("prefill", batch, isl, prefix, ms, data, operations)
 
@@ -90,12 +101,12 @@ class PerfModel:
         _check("context", context, 1, MAX_CONTEXT_TOKENS)
         ms = to_ms(self._timer.decode_ns(batch, context * batch))
         engine = load_engine(self._blob)
-        tokens = batch * self._verified
+        tokens = batch * self.verified
         with sdk_call(str(self._key)):
             operations = tuple(decode_operations(engine, tokens, context))
             transfer = engine.last_provenance()
         point = {"tokens": tokens, "batch": tokens, "length": context + 1}
-        axes = decode_axes(self._key)
+        axes = self.decode_axes
         data = data_quality(axes, point, operations, transfer, tokens * self.config.attention_dp)
         return Latency("decode", batch, context, 0, ms, data, operations)
 

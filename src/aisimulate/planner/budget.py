@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.planner import reasons
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HOLD = "gpu_budget_guard_hold"
-RECONCILE = "gpu_budget_reconcile"
 
 Pair = tuple[int, int]
 
@@ -62,14 +62,14 @@ def clamp_one(band: Band, count: int) -> int:
 def guard_one(band: Band, current: int, proposed: int) -> tuple[int, str | None]:
     """Fit a proposal for one pool without reversing it; with the reason when the budget decided."""
     if not band.holds((current,)):
-        return clamp_one(band, current), RECONCILE
+        return clamp_one(band, current), reasons.BUDGET_RECONCILE
     total = band.total((current,))
     if band.min_gpus >= 0 and total <= band.min_gpus and proposed < current:
-        return current, HOLD
+        return current, reasons.BUDGET_HOLD
     if 0 <= band.max_gpus <= total and proposed > current:
-        return current, HOLD
+        return current, reasons.BUDGET_HOLD
     final = clamp_one(band, proposed)
-    return (final, None) if _between(current, proposed, final) else (current, HOLD)
+    return (final, None) if _between(current, proposed, final) else (current, reasons.BUDGET_HOLD)
 
 
 # Two pools ------------------------------------------------------------------------------------------------
@@ -198,15 +198,15 @@ def is_opposing(current: Pair, proposed: Pair) -> bool:
 def guard_pair(band: Band, current: Pair, proposed: Pair) -> tuple[Pair, str | None]:
     """Fit a proposal for two pools without reversing a move; with the reason when the budget decided."""
     if not band.holds(current):
-        return clamp_pair(band, current), RECONCILE
+        return clamp_pair(band, current), reasons.BUDGET_RECONCILE
     if _is_held(band, current, proposed):
-        return current, HOLD
+        return current, reasons.BUDGET_HOLD
     if _must_swap(band, current, proposed):
         fitted = fit_pair(band, current, proposed)
-        return (current, HOLD) if fitted == current else (fitted, None)
+        return (current, reasons.BUDGET_HOLD) if fitted == current else (fitted, None)
     final = clamp_pair(band, proposed)
     if not all(map(_between, current, proposed, final)) or not band.holds(final):
-        return current, HOLD
+        return current, reasons.BUDGET_HOLD
     return final, None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisimulate.planner import reasons
 from aisimulate.planner.settings import AGG, PREFILL
 
 if TYPE_CHECKING:
@@ -11,9 +12,6 @@ if TYPE_CHECKING:
 
     from aisimulate.core.forward_pass import ForwardPass
     from aisimulate.planner.settings import EngineLimits, PlannerSettings
-
-NO_SIGNAL = "insufficient_data"
-NO_CHANGE = "no_change"
 
 
 class _Bounds(NamedTuple):
@@ -56,13 +54,13 @@ def easy_target(
     bounds = _bounds(settings, pool)
     unit = _unit(settings, limits, pool)
     if bounds is None or not unit or not ready or not passes:
-        return None, NO_SIGNAL
+        return None, reasons.NO_SIGNAL
     values = [_load(item, pool) / unit for item in passes]
     if any(map(bounds.grows, values)):
         return ready + 1, None
     if ready > 1 and all(map(bounds.shrinks, values)):
         return _consolidated(max(ready - 1, settings.floor(pool)), ready, max(values), bounds.up), None
-    return None, NO_CHANGE
+    return None, reasons.NO_CHANGE
 
 
 def _consolidated(target: int, ready: int, busiest: float, up: float) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.planner import reasons
 from aisimulate.planner.easy import easy_target
 from aisimulate.planner.settings import AGG
-from aisimulate.planner.sla_load import REFUSED, sla_agg_target, sla_target
+from aisimulate.planner.sla_load import sla_agg_target, sla_target
 from aisimulate.planner.state import Verdict
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from aisimulate.planner.state import PlannerState
 
 
-_UP, _DOWN, _CAPPED, _SAME = "scale_up", "scale_down", "scale_down_capped_by_throughput", "no_change"
-_WEIGHT = {_UP: 4, _CAPPED: 3, _DOWN: 2, _SAME: 1}
+_WEIGHT = {reasons.SCALE_UP: 4, reasons.CAPPED_DOWN: 3, reasons.SCALE_DOWN: 2, reasons.NO_CHANGE: 1}
 
 
 def scale_by_load(state: PlannerState, passes: Mapping[str, Sequence[ForwardPass]]) -> Verdict:
@@ -34,12 +34,12 @@ def scale_by_load(state: PlannerState, passes: Mapping[str, Sequence[ForwardPass
 def _blocked(state: PlannerState, passes: Mapping[str, Sequence[ForwardPass]]) -> str | None:
     """Why nothing can be decided: no data, an earlier decision under way, or ranks that were not seen."""
     if not any(passes.get(pool) for pool in state.pools):
-        return "no_fpm_data"
+        return reasons.NO_PASSES
     if any(state.counts[pool].is_scaling for pool in state.pools):
-        return "scaling_in_progress"
+        return reasons.IN_PROGRESS
     for pool, ready in zip(state.pools, state.ready, strict=True):
         if passes.get(pool) and not _covers(passes[pool], ready):
-            return "worker_count_mismatch"
+            return reasons.NOT_COVERED
     return None
 
 
@@ -61,16 +61,16 @@ def _scale_easy(state: PlannerState, passes: Sequence[ForwardPass]) -> Verdict:
         return Verdict(None, reason)
     (final,), budget_reason = state.guarded((max(target, state.floors[0]),))
     if final < ready:
-        reason = _CAPPED if final > target else _DOWN
+        reason = reasons.CAPPED_DOWN if final > target else reasons.SCALE_DOWN
     else:
-        reason = _UP if final > ready else _SAME
+        reason = reasons.SCALE_UP if final > ready else reasons.NO_CHANGE
     return Verdict((final,), budget_reason or reason)
 
 
 def _scale_agg(state: PlannerState, passes: Sequence[ForwardPass]) -> Verdict:
     ready = state.ready[0]
     if not state.models[AGG].ready:
-        return Verdict(None, "insufficient_data")
+        return Verdict(None, reasons.NO_SIGNAL)
     asked, refused = sla_agg_target(state, passes)
     wanted = max(asked, state.floors[0])
     if state.settings.scales_by_throughput:
@@ -78,9 +78,9 @@ def _scale_agg(state: PlannerState, passes: Sequence[ForwardPass]) -> Verdict:
     (final,), budget_reason = state.guarded((wanted,))
     capped = asked < ready and final > asked
     if final == ready:
-        reason = _CAPPED if capped else REFUSED if refused else _SAME
+        reason = reasons.CAPPED_DOWN if capped else reasons.REFUSED_DOWN if refused else reasons.NO_CHANGE
         return Verdict(None, budget_reason or reason)
-    reason = _UP if final > ready else _CAPPED if capped else _DOWN
+    reason = reasons.SCALE_UP if final > ready else reasons.CAPPED_DOWN if capped else reasons.SCALE_DOWN
     return Verdict((final,), budget_reason or reason)
 
 
@@ -106,7 +106,7 @@ def _scale_pair(state: PlannerState, passes: Mapping[str, Sequence[ForwardPass]]
     reason = max(by_pool, key=lambda name: _WEIGHT[name])
     if final != state.ready:
         return Verdict(final, budget_reason or reason, dict(zip(state.pools, by_pool, strict=True)))
-    telling = [cause if cause not in (None, _SAME) else None for cause in causes]
+    telling = [cause if cause not in (None, reasons.NO_CHANGE) else None for cause in causes]
     named = {pool: cause or stated for pool, cause, stated in zip(state.pools, telling, by_pool, strict=True)}
     first = next((cause for cause in telling if cause), None)
     return Verdict(None, budget_reason or first or reason, named)
@@ -124,7 +124,7 @@ def _target(state: PlannerState, number: int, passes: Sequence[ForwardPass]) -> 
 def _pool_reason(final: int, asked: int, lifted: int, ready: int) -> str:
     capped = lifted > asked and asked < ready
     if final > ready:
-        return _UP
+        return reasons.SCALE_UP
     if capped:
-        return _CAPPED
-    return _DOWN if final < ready else _SAME
+        return reasons.CAPPED_DOWN
+    return reasons.SCALE_DOWN if final < ready else reasons.NO_CHANGE

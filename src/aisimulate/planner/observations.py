@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.forecast.traffic import Window
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -45,6 +47,11 @@ class Traffic:
     osl: float
     kv_hit_rate: float | None = None
     accept_length: float | None = None
+
+    @property
+    def window(self) -> Window:
+        """What forecasters take in of it."""
+        return Window(self.requests, self.isl, self.osl)
 
     def of_lengths(self, isl: float, osl: float) -> Traffic:
         """The same with other mean lengths."""
@@ -91,7 +98,8 @@ _MEANS = {
     "avg_kv_hit_rate": "hit_rate_count",
     "avg_accept_length": "accept_length_forward_count",
 }
-_SUMS = ("duration_s", "num_req", "offered_input_tokens", *dict.fromkeys(_MEANS.values()))
+_OFFERED = ("offered_input_tokens", "offered_output_tokens")
+_SUMS = ("duration_s", "num_req", *_OFFERED, *dict.fromkeys(_MEANS.values()))
 
 
 class TrafficWindow:
@@ -107,19 +115,19 @@ class TrafficWindow:
     def take(self, *, offered: bool = False) -> Traffic | None:
         """Give all traffic since the last call; None when no time has passed.
 
-        With `offered`, prompt lengths are those of the requests that came, not of those that completed.
+        With `offered`, lengths are those of the requests that came, not of those that completed.
         """
         window, self._pending = self._pending, None
         if window is None or window["duration_s"] <= 0:
             return None
-        isl = window["avg_isl"]
-        if offered and window["num_req"] and "offered_input_tokens" in window:
-            isl = window["offered_input_tokens"] / window["num_req"]
+        isl, osl = window["avg_isl"], window["avg_osl"]
+        if offered and window["num_req"] and all(name in window for name in _OFFERED):
+            isl, osl = (window[name] / window["num_req"] for name in _OFFERED)
         return Traffic(
             window["duration_s"],
             float(window["num_req"]),
             isl,
-            window["avg_osl"],
+            osl,
             window.get("avg_kv_hit_rate"),
             window.get("avg_accept_length"),
         )

@@ -15,6 +15,7 @@ from aisimulate.planner.settings import AGG, DECODE, PREFILL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aisimulate.forecast.traffic import Window
     from aisimulate.planner.observations import Traffic
     from aisimulate.planner.state import Counts
     from aisimulate.planner.tick import Cadence, TickResult
@@ -120,7 +121,7 @@ class PlannerPolicy:
                         item.sum_queued_prefill_tokens for items in seen.passes.values() for item in items
                     ),
                 },
-                "forecast": None if result.forecast is None else result.forecast._asdict(),
+                "forecast": _told(result.forecast),
                 "engine_rps": dict(result.engine_rps),
                 "proposed": _named(self._pools, result.load.targets or result.throughput.targets),
                 "applied": _named(self._pools, targets),
@@ -129,6 +130,12 @@ class PlannerPolicy:
                 "throughput_reason": result.throughput.reason,
             }
         )
+
+
+def _told(forecast: Window | None) -> dict[str, float] | None:
+    if forecast is None:
+        return None
+    return {"requests": forecast.num_req, "isl": forecast.isl, "osl": forecast.osl}
 
 
 def _non_draining(snapshot: Snapshot, pool: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.planner import reasons
 from aisimulate.planner.load_scaling import scale_by_load
 from aisimulate.planner.state import PlannerState, Verdict
 from aisimulate.planner.throughput_scaling import scale_by_forecast
@@ -12,7 +13,7 @@ from aisimulate.planner.tick import Cadence, TickResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aisimulate.planner.forecasting import LoadForecast
+    from aisimulate.forecast.traffic import TrafficForecaster
     from aisimulate.planner.model import EngineModel
     from aisimulate.planner.observations import Observation
     from aisimulate.planner.settings import EngineLimits, PlannerSettings
@@ -27,7 +28,7 @@ class ReferencePlanner:
         settings: PlannerSettings,
         limits: Mapping[str, EngineLimits],
         models: Mapping[str, EngineModel] | None = None,
-        forecast: LoadForecast | None = None,
+        forecast: TrafficForecaster | None = None,
     ) -> None:
         self.cadence = Cadence(settings)
         self._settings = settings
@@ -49,7 +50,7 @@ class ReferencePlanner:
         if load_due and settings.scales_by_load:
             self._react(seen, result)
         elif load_due:
-            result.load = Verdict(None, "disabled")
+            result.load = Verdict(None, reasons.DISABLED)
         result.targets = self._final(result)
         cadence.advance()
         return result
@@ -57,15 +58,11 @@ class ReferencePlanner:
     def _predict(self, seen: Observation, result: TickResult) -> None:
         state, traffic = self._state, seen.traffic
         if traffic is None or self._forecast is None:
-            result.throughput = Verdict(None, "no_traffic_data")
+            result.throughput = Verdict(None, reasons.NO_TRAFFIC)
             return
-        self._forecast.observe(traffic)
+        self._forecast.observe(traffic.window)
         state.learn(traffic.kv_hit_rate, traffic.accept_length)
-        try:
-            result.forecast = self._forecast.predict()
-        except (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError):
-            result.throughput = Verdict(None, "predict_failed")
-            return
+        result.forecast = self._forecast.predict()
         result.throughput = scale_by_forecast(state, result.forecast, traffic.duration_s, result.engine_rps)
 
     def _react(self, seen: Observation, result: TickResult) -> None:

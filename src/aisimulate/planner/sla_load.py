@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.planner import reasons
 from aisimulate.planner.settings import AGG, PREFILL
 
 if TYPE_CHECKING:
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from aisimulate.core.forward_pass import ForwardPass
     from aisimulate.planner.model import EngineModel
     from aisimulate.planner.state import PlannerState
-
-REFUSED = "scale_down_refused_consolidation"
-NO_SIGNAL = "insufficient_data"
-NO_CHANGE = "no_change"
 
 
 class _Ballot:
@@ -38,12 +35,12 @@ class _Ballot:
     def target(self, bound_ms: float, ready: int, floor: int) -> tuple[int | None, str | None]:
         """Choose the replicas; None with the reason when they stay."""
         if not self.estimates_ms:
-            return None, REFUSED if self.is_refused else NO_SIGNAL
+            return None, reasons.REFUSED_DOWN if self.is_refused else reasons.NO_SIGNAL
         if all(estimate > bound_ms for estimate in self.estimates_ms):
             return ready + 1, None
         if self.is_safe:
             return max(ready - 1, floor), None
-        return None, REFUSED if self.is_refused else NO_CHANGE
+        return None, reasons.REFUSED_DOWN if self.is_refused else reasons.NO_CHANGE
 
 
 def sla_target(
@@ -53,10 +50,10 @@ def sla_target(
     pool, ready = state.pools[number], state.ready[number]
     model = state.models[pool]
     if not model.ready or not ready:
-        return None, NO_SIGNAL
+        return None, reasons.NO_SIGNAL
     if pool == PREFILL:
         if not state.limits[pool].batched_tokens:
-            return None, NO_SIGNAL
+            return None, reasons.NO_SIGNAL
         ballot = _prefill_ballot(state, model, ready, passes)
         return ballot.target(state.settings.ttft_ms, ready, state.floors[number])
     ballot = _decode_ballot(state, model, ready, passes, mixed=False)
@@ -80,7 +77,7 @@ def sla_agg_target(state: PlannerState, passes: Sequence[ForwardPass]) -> tuple[
 
 def _or_stay(found: tuple[int | None, str | None], ready: int) -> tuple[int | None, bool]:
     target, reason = found
-    return (ready, True) if reason == REFUSED else (target, False)
+    return (ready, True) if reason == reasons.REFUSED_DOWN else (target, False)
 
 
 def _combined(first: int | None, second: int | None, ready: int) -> int:

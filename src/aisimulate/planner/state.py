@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from aisimulate.planner import reasons
 from aisimulate.planner.budget import (
-    RECONCILE,
     Band,
     clamp_one,
     clamp_pair,
@@ -90,7 +90,7 @@ class PlannerState:
         if band is None or len(proposed) == 1:
             return self._one_guarded(band, proposed)
         if self.below_floor:
-            return clamp_pair(band, _pair(self._at_least_floors(proposed))), RECONCILE
+            return clamp_pair(band, _pair(self._at_least_floors(proposed))), reasons.BUDGET_RECONCILE
         return guard_pair(band, _pair(self.ready), _pair(proposed))
 
     def under_ceiling(self, proposed: Counts) -> tuple[Counts, str | None]:

@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from aisimulate.planner.budget import HOLD
+from aisimulate.planner import reasons
 from aisimulate.planner.model import Shape
 from aisimulate.planner.settings import DECODE, PREFILL
 from aisimulate.planner.state import Verdict
 
 if TYPE_CHECKING:
+    from aisimulate.forecast.traffic import Window
     from aisimulate.planner.state import Counts, PlannerState
-
-_NOT_READY, _BOUND, _SCALE, _SAME = "model_not_ready", "set_lower_bound", "scale", "no_change"
-
-
-class Forecast(NamedTuple):
-    """Requests of the next window and their mean lengths (tokens)."""
-
-    requests: float
-    isl: float
-    osl: float
 
 
 def scale_by_forecast(
-    state: PlannerState, forecast: Forecast, window_s: float, rps: dict[str, float]
+    state: PlannerState, forecast: Window, window_s: float, rps: dict[str, float]
 ) -> Verdict:
     """Decide from predicted requests per window; `rps` gets what an engine of each pool sustains.
 
     Where load scaling decides too, the result is only a lower bound for it.
     """
     if window_s <= 0:
-        return Verdict(None, "no_traffic_data")
-    demand_rps = forecast.requests / window_s
+        return Verdict(None, reasons.NO_TRAFFIC)
+    demand_rps = forecast.num_req / window_s
     needed = [_needed(state, number, forecast, demand_rps, rps) for number in range(len(state.pools))]
     known = [count for count in needed if count is not None]
     is_ready = len(known) == len(needed)
     wanted = tuple(map(max, _capped(state, tuple(known) if is_ready else state.ready), state.floors))
     fitted, ceiling_reason = state.under_ceiling(wanted)
     if len(state.pools) > 1 and fitted == state.ready and wanted != state.ready:
-        ceiling_reason = HOLD
+        ceiling_reason = reasons.BUDGET_HOLD
     by_pool = _pool_reasons(state, needed)
     if state.settings.scales_by_load:
         state.lower_bounds = fitted
-        reason = _NOT_READY if not is_ready else HOLD if ceiling_reason == HOLD else _BOUND
+        held = ceiling_reason == reasons.BUDGET_HOLD
+        bounded = reasons.BUDGET_HOLD if held else reasons.LOWER_BOUND
+        reason = bounded if is_ready else reasons.NOT_READY
         return Verdict(None, reason, by_pool or _all(state, reason))
     return _emit(state, fitted, ceiling_reason, by_pool, is_ready=is_ready)
 
@@ -59,9 +52,9 @@ def _emit(
 ) -> Verdict:
     final, budget_reason = state.guarded(fitted)
     if final == state.ready:
-        reason = _NOT_READY if not is_ready else budget_reason or ceiling_reason or _SAME
+        reason = reasons.NOT_READY if not is_ready else budget_reason or ceiling_reason or reasons.NO_CHANGE
         return Verdict(None, reason, by_pool or _all(state, reason))
-    reason = _SCALE if is_ready else _NOT_READY
+    reason = reasons.SCALE if is_ready else reasons.NOT_READY
     return Verdict(final, reason, by_pool or _all(state, reason))
 
 
@@ -74,13 +67,13 @@ def _pool_reasons(state: PlannerState, needed: list[int | None]) -> dict[str, st
     if None not in needed or len(needed) == 1:
         return {}
     return {
-        pool: "partner_not_ready" if count is not None else _NOT_READY
+        pool: reasons.PARTNER_NOT_READY if count is not None else reasons.NOT_READY
         for pool, count in zip(state.pools, needed, strict=True)
     }
 
 
 def _needed(
-    state: PlannerState, number: int, forecast: Forecast, demand_rps: float, rps: dict[str, float]
+    state: PlannerState, number: int, forecast: Window, demand_rps: float, rps: dict[str, float]
 ) -> int | None:
     """Replicas that sustain the demand; None when the model cannot tell."""
     pool, settings = state.pools[number], state.settings

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from aisimulate.planner.state import Verdict
 
 if TYPE_CHECKING:
+    from aisimulate.forecast.traffic import Window
     from aisimulate.planner.settings import PlannerSettings
     from aisimulate.planner.state import Counts
-    from aisimulate.planner.throughput_scaling import Forecast
 
 _CLOSE_S = 1e-9
 
@@ -22,7 +22,7 @@ class TickResult:
     targets: Counts | None = None
     load: Verdict = field(default_factory=Verdict)
     throughput: Verdict = field(default_factory=Verdict)
-    forecast: Forecast | None = None
+    forecast: Window | None = None
     engine_rps: dict[str, float] = field(default_factory=dict)
 
     @property

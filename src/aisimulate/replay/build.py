@@ -18,17 +18,18 @@ from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
+from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.routed_traffic import RoutedTraffic
-from aisimulate.replay.routing import refuse_watched_queue, route_aggregated, routing_of
+from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.tiers import Tiers
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
 from aisimulate.timing import FixedTiming, PolynomialTiming
 from aisimulate.timing.aic.surface import AicTiming
-from aisimulate.workload.drivers import Driver, make_driver
+from aisimulate.workload.drivers import Driver, DriverMaker, make_driver
 
 if TYPE_CHECKING:
     from aisimulate.config.aic import AicConfig
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.core.protocols import PassTimer, TimingModel
+    from aisimulate.core.protocols import TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.build_scaled import PoolPlan
@@ -71,11 +72,14 @@ class BuiltReplay:
 
 
 def build_replay(
-    execution: Execution, hub: Hub | None = None, scaling: ScalingPolicy | None = None
+    execution: Execution,
+    hub: Hub | None = None,
+    scaling: ScalingPolicy | None = None,
+    drive: DriverMaker = make_driver,
 ) -> BuiltReplay:
     """Wire up the replay that a payload describes; `hub` is told what happens in it.
 
-    `scaling` takes the place of the scaling policy that the payload names.
+    `scaling` takes the place of the scaling policy that the payload names, `drive` that of the usual driver.
     Raises `InputError` (`UnsupportedError` for what this version cannot simulate) or `TimingError`.
     """
     spec = execution.spec
@@ -83,7 +87,7 @@ def build_replay(
     if not isinstance(spec.topology, Aggregated):
         from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
 
-        return build_disaggregated(execution, scaling, hub)
+        return build_disaggregated(execution, scaling, hub, drive)
     role = spec.engine.role(None)
     aic = aic_config(role.rank)
     explicit = role_capacity_is_explicit(execution.engine, None)
@@ -99,8 +103,9 @@ def build_replay(
         rank.speedup_ratio,
         rank.speedup_ratio * rank.decode_speedup_ratio,
     )
-    driver = make_driver(workload, rank.block_size)
-    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), driver, hub, scaling)
+    driver = drive(workload, rank.block_size)
+    heard = driver if hub is None else AnnouncedTraffic(driver, hub)
+    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), heard, hub, scaling)
     return BuiltReplay(
         fleet=wired.fleet,
         settled=wired.settled,
@@ -129,11 +134,10 @@ def _wire(
         return scaled_fleet(spec, plan, driver, limit_ns, scaling, hub)
     workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, plan.config.initial_workers)
     tiers = Tiers(workers)
-    placed = _placed(spec, plan.rank, plan.timer, workers, driver)
+    placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers
     settled = None if hub is not None or spec.record_per_request else Settled()
     if hub is not None:
-        refuse_watched_queue(placed.traffic)
         workers = watch_workers(workers, hub)
     make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)
     fleet = make_fleet(workers, placed.traffic, placed.placement, limit_ns)
@@ -154,13 +158,18 @@ class _Placed:
 
 
 def _placed(
-    spec: ReplaySpec, rank: RankConfig, timer: PassTimer, workers: list[Worker], driver: Driver
+    spec: ReplaySpec, plan: PoolPlan, workers: list[Worker], driver: Driver, hub: Hub | None
 ) -> _Placed:
     """Choose what places the requests of an aggregated pool."""
     if (routing := routing_of(spec)) is not None:
-        pool, told, traffic = route_aggregated(routing, rank, timer, workers, driver)
-        return _Placed(told, traffic, pool.router, {"agg": pool.routes}, routing.provenance)
-    return _Placed(workers, driver, RoundRobin(range(len(workers)), spec.engine.role(None).dp_size))
+        if hub is not None:
+            routing = routing.recording()
+        pool, told, traffic = route_aggregated(routing, plan.rank, plan.timer, workers, driver)
+        if hub is not None:
+            hub.meet_routers(Routers(pool.router, None, pool.recorded, driver))
+        routes: Routes = {"agg": pool.routes if spec.record_per_request else None}
+        return _Placed(told, traffic, pool.router, routes, routing.provenance)
+    return _Placed(workers, driver, RoundRobin(range(len(workers)), plan.role.dp_size))
 
 
 def workload_of(

@@ -16,6 +16,7 @@ from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workl
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
+from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
 from aisimulate.replay.observe.fleet import (
     ObservedDestinationFirstFleet,
     ObservedPairFleet,
@@ -24,11 +25,11 @@ from aisimulate.replay.observe.fleet import (
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.pair_engines import pair_worker
 from aisimulate.replay.routed_traffic import PairTraffic
-from aisimulate.replay.routing import refuse_watched_queue, route_pair, routing_of
+from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
-from aisimulate.workload.drivers import make_driver
+from aisimulate.workload.drivers import DriverMaker, make_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,10 @@ class _Pool:
 
 
 def build_disaggregated(
-    execution: Execution, scaling: ScalingPolicy | None = None, hub: Hub | None = None
+    execution: Execution,
+    scaling: ScalingPolicy | None = None,
+    hub: Hub | None = None,
+    drive: DriverMaker = make_driver,
 ) -> BuiltReplay:
     """Wire up a replay on a prefill and a decode pool; raises like `build_replay`."""
     spec = execution.spec
@@ -76,14 +80,15 @@ def build_disaggregated(
     assert isinstance(topology, Disaggregated)
     prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
-    driver = make_driver(workload, prefill.rank.block_size)
+    driver = drive(workload, prefill.rank.block_size)
+    heard = driver if hub is None else AnnouncedTraffic(driver, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)
     if scales(spec, scaling):
         plans = {"prefill": prefill.plan(topology.prefill), "decode": decode.plan(topology.decode)}
-        wired = scaled_pair(spec, plans, driver, transfer, limit_ns, scaling)
+        wired = scaled_pair(spec, plans, heard, transfer, limit_ns, scaling, hub)
     else:
-        wired = _fixed_pair(spec, prefill, decode, driver, transfer, limit_ns, hub)
+        wired = _fixed_pair(spec, prefill, decode, heard, transfer, limit_ns, hub)
     return BuiltReplay(
         fleet=wired.fleet,
         workers=wired.workers,
@@ -115,10 +120,9 @@ def _fixed_pair(
 ) -> Wired:
     """Wire up pools that stay as they are."""
     pools = cast("tuple[list[Worker], list[Worker]]", (prefill.workers, decode.workers))
-    placed = _placed(spec, (prefill, decode), pools, driver)
+    placed = _placed(spec, (prefill, decode), pools, driver, hub)
     sources, workers = placed.sources(), placed.workers
     if hub is not None:
-        refuse_watched_queue(placed.traffic)
         first_decode = len(prefill.workers)
         watched = watch_workers([*workers[0], *workers[1]], hub, first_decode)
         workers = watched[:first_decode], watched[first_decode:]
@@ -167,16 +171,27 @@ class _Placed:
 
 
 def _placed(
-    spec: ReplaySpec, pools: tuple[_Pool, _Pool], workers: tuple[list[Worker], list[Worker]], driver: Driver
+    spec: ReplaySpec,
+    pools: tuple[_Pool, _Pool],
+    workers: tuple[list[Worker], list[Worker]],
+    driver: Driver,
+    hub: Hub | None,
 ) -> _Placed:
     """Choose what places the requests of both pools, each by itself."""
     routing = routing_of(spec)
     if routing is None:
         prefill, decode = (PoolRoundRobin(len(pool.workers), pool.role.dp_size) for pool in pools)
         return _Placed(workers, driver, (prefill, decode))
+    if hub is not None:
+        routing = routing.recording()
     ranks, timers = (pools[0].rank, pools[1].rank), (pools[0].timer, pools[1].timer)
     routed, told, traffic = route_pair(routing, ranks, timers, workers, driver)
-    routes = {"prefill": routed[0].routes, "decode": routed[1].routes}
+    if hub is not None:
+        hub.meet_routers(Routers(routed[1].router, routed[0].router, routed[0].recorded, driver))
+    routes = {
+        name: pool.routes if spec.record_per_request else None
+        for name, pool in zip(("prefill", "decode"), routed, strict=True)
+    }
     return _Placed(told, traffic, traffic.placements(), routes, routing.provenance)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.capabilities import require_scalable
 from aisimulate.replay.engines import worker_maker
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
     from aisimulate.engine.transfer import TransferTime
     from aisimulate.replay.fleet import Fleet
     from aisimulate.replay.observe.hub import Hub
-    from aisimulate.replay.scaled_placement import Stage
+    from aisimulate.replay.scaled_fleet import Scaled
+    from aisimulate.replay.scaled_placement import Front, Stage
     from aisimulate.replay.scaling import ScalingPolicy
     from aisimulate.replay.settled import Settled
     from aisimulate.replay.tiers import Tiers
@@ -82,7 +82,6 @@ def scaled_fleet(
 ) -> Wired:
     """Wire up one pool that scales. Raises like `build_replay`."""
     require_scalable(spec)
-    _refuse_watching(hub)
     policy = policy or policy_of(spec, {"agg": plan})
     traffic, log = ScaledTraffic(driver), LifecycleLog()
     front = (
@@ -90,11 +89,12 @@ def scaled_fleet(
         if (routing := routing_of(spec)) is None
         else routed(routing, plan, traffic)
     )
-    pool, workers = _pool("agg", plan, front.stages[0], log)
+    pool, workers = _pool("agg", plan, front.stages[0], log, hub)
     fleet = ScaledFleet(workers, front.traffic, front.stages[0].placement, limit_ns)
     front.connect(fleet, [len(workers)])
-    scaler = Scaler(policy, [pool], log, traffic, front.hits)
+    scaler = Scaler(policy, [pool], log, traffic, front.hit_rates())
     fleet.scale_by(scaler)
+    _introduce(hub, fleet, front, [pool])
     return Wired(
         fleet,
         workers,
@@ -112,6 +112,7 @@ def scaled_pair(
     transfer: TransferTime,
     limit_ns: int | None,
     policy: ScalingPolicy | None,
+    hub: Hub | None = None,
 ) -> Wired:
     """Wire up a prefill and a decode pool that scale. Raises like `build_replay`."""
     require_scalable(spec)
@@ -121,7 +122,8 @@ def scaled_pair(
     routing = routing_of(spec)
     front = pair_in_turn(both, traffic) if routing is None else routed_pair(routing, both, traffic)
     made = [
-        _pool(side, plan, stage, log) for (side, plan), stage in zip(plans.items(), front.stages, strict=True)
+        _pool(side, plan, stage, log, hub)
+        for (side, plan), stage in zip(plans.items(), front.stages, strict=True)
     ]
     pools = [pool for pool, _ in made]
     ranks = [[pool.serving_ranks(index) for index in range(len(members))] for pool, members in made]
@@ -136,8 +138,9 @@ def scaled_pair(
         limit_ns,
     )
     front.connect(fleet, [len(members) for _, members in made])
-    scaler = Scaler(policy, pools, log, traffic, front.hits)
+    scaler = Scaler(policy, pools, log, traffic, front.hit_rates())
     fleet.scale_by(scaler)
+    _introduce(hub, fleet, front, pools)
     return Wired(
         fleet,
         fleet.workers,
@@ -148,15 +151,22 @@ def scaled_pair(
     )
 
 
-def _pool(name: str, plan: PoolPlan, stage: Stage, log: LifecycleLog) -> tuple[ScaledPool, list[Worker]]:
+def _introduce(hub: Hub | None, fleet: Scaled, front: Front, pools: list[ScaledPool]) -> None:
+    """Let those who watch know the routers and the first workers, and the fleet those who watch."""
+    if hub is None:
+        return
+    if front.routers is not None:
+        hub.meet_routers(front.routers)
+    hub.begin([worker for pool in pools for worker in pool.watched])
+    fleet.hub = hub
+
+
+def _pool(
+    name: str, plan: PoolPlan, stage: Stage, log: LifecycleLog, hub: Hub | None
+) -> tuple[ScaledPool, list[Worker]]:
     """Make a pool with its first workers, watched."""
     count = plan.config.initial_workers
     pool = WorkerPool(name, count, clock_ns(plan.config.startup_delay_ms), log)
     side = "prefill" if name == "prefill" else "decode"
-    scaled = ScaledPool(side, pool, stage.listener, stage.make, stage.serve)
+    scaled = ScaledPool(side, pool, stage.listener, stage.make, stage.serve, hub)
     return scaled, [scaled.new_worker(index) for index in range(count)]
-
-
-def _refuse_watching(hub: Hub | None) -> None:
-    if hub is not None:
-        raise UnsupportedError("a replay whose pools scale cannot be watched yet")

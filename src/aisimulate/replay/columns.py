@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from aisimulate.core.units import NS_PER_MS
 from aisimulate.engine.sequence import COMPLETED
-from aisimulate.replay.records import reused_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from aisimulate.engine.sequence import Sequence
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Admissions: TypeAlias = tuple[tuple[int, int], ...]  # (instant, reused tokens)
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,35 +42,10 @@ class Columns:
     @classmethod
     def of(cls, sequences: Iterable[Sequence], *, disaggregated: bool = False) -> Columns:
         """Collect the counted ones among `sequences`; admissions of a handoff are those of both workers."""
-        if disaggregated:
-            return cls._of_rows([_handoff_row(s) for s in sequences if s.status == COMPLETED])
-        return cls.of_counted([s for s in sequences if s.status == COMPLETED and s.admissions])
-
-    @classmethod
-    def of_counted(cls, sequences: list[Sequence]) -> Columns:
-        """Collect the numbers of requests all of which count."""
-        inputs = _column([s.input_tokens for s in sequences])
-        first_reuse = _column([s.admissions[0][1] for s in sequences])
-        best_reuse = first_reuse.copy()
-        for index, count in enumerate([len(s.admissions) for s in sequences]):
-            if count > 1:
-                best_reuse[index] = reused_tokens(sequences[index])
-        return cls(
-            inputs,
-            _column([s.tokens for s in sequences]) - inputs,
-            _column([s.arrival_ns for s in sequences]),
-            _column([s.first_token_ns for s in sequences]),
-            _column([s.second_token_ns for s in sequences]),
-            _column([s.last_token_ns for s in sequences]),
-            _column([s.terminal_ns for s in sequences]),
-            first_reuse,
-            best_reuse,
-        )
-
-    @classmethod
-    def _of_rows(cls, rows: list[tuple[int, ...]]) -> Columns:
-        columns = zip(*rows, strict=True) if rows else [()] * len(cls.__slots__)
-        return cls(*(np.array(column, dtype=np.int64) for column in columns))
+        numbers = np.fromiter(_numbers(sequences, disaggregated), np.int64)
+        columns = numbers.reshape(-1, len(cls.__slots__)).T.copy()
+        columns[1] -= columns[0]
+        return cls(*columns)
 
     @classmethod
     def joined(cls, parts: list[Columns], order: Ints) -> Columns:
@@ -86,27 +61,34 @@ class Columns:
         return len(self.input_tokens)
 
 
-def _column(values: list[int] | list[int | None]) -> Ints:
-    """Pack one number of each request, 0 where it has none."""
-    try:
-        return np.fromiter(values, np.int64, len(values))
-    except TypeError:
-        return np.array([value or 0 for value in values], np.int64)
+def _numbers(sequences: Iterable[Sequence], disaggregated: bool) -> Iterator[int]:
+    """Give the numbers of each counted request, all its tokens in place of its output.
+
+    One request after the other: to go through all of them for each column would fetch them from memory again.
+    """
+    for s in sequences:
+        if s.status != COMPLETED or not (
+            admissions := _reusing_admissions(s) if disaggregated else s.admissions
+        ):
+            continue
+        yield s.input_tokens
+        yield s.tokens
+        yield s.arrival_ns
+        yield s.first_token_ns or 0
+        yield s.second_token_ns or 0
+        yield s.last_token_ns or 0
+        yield s.terminal_ns or 0
+        first_reuse = admissions[0][1]
+        yield first_reuse
+        yield first_reuse if len(admissions) == 1 else max(reused for _, reused in admissions)
 
 
-def _handoff_row(s: Sequence) -> tuple[int, ...]:
-    reuse = [reused for _, reused in s.handoff.admissions]
-    return (
-        s.input_tokens,
-        s.tokens - s.input_tokens,
-        s.arrival_ns,
-        s.first_token_ns or 0,
-        s.second_token_ns or 0,
-        s.last_token_ns or 0,
-        s.terminal_ns or 0,
-        reuse[0],
-        max(reuse),
-    )
+def _reusing_admissions(sequence: Sequence) -> Admissions:
+    """Those of both workers; most often the decode worker lets a request in once, and reuses nothing."""
+    admissions = sequence.admissions
+    if len(admissions) == 1 and not admissions[0][1]:
+        return sequence.handoff.source.admissions
+    return sequence.handoff.admissions
 
 
 @dataclass(slots=True, frozen=True)

@@ -16,6 +16,7 @@ from aisimulate.core.errors import ReplayError
 from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.handoff import Handoff
 from aisimulate.engine.sequence import FAILED, REJECTED
+from aisimulate.engine.worker import PrefillWorker
 from aisimulate.replay.fleet import NEVER, Fleet
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Destination(Protocol):
     def accept(self, handoff: Handoff) -> bool: ...  # noqa: D102
     def attempt(self) -> Handoff | None: ...  # noqa: D102
     def activate(self, handoff: Handoff) -> None: ...  # noqa: D102
+    def receive(self) -> Handoff | None: ...  # noqa: D102
     def unblock(self) -> bool: ...  # noqa: D102
 
 
@@ -91,6 +93,10 @@ class DisaggFleet(Fleet):
             worker if is_open and isinstance(worker, DecodeWorker) else None for worker in self._workers
         ]
         self._since = [NEVER] * len(self._workers)
+        # Prefill workers that are told of nothing but what `_end_prompts` and `_start_prompts` tell them.
+        self._are_plain = [
+            type(self) is DisaggFleet and type(worker) is PrefillWorker for worker in self._workers
+        ]
         # What follows from an arrival, a computed prompt, a reserved destination.
         self._arrived: Callable[[Handoff], None] = self._submit
         self._computed: Callable[[Handoff], None] = self._reserve
@@ -101,6 +107,7 @@ class DisaggFleet(Fleet):
         super().add_worker(index, worker)
         self._laggards.insert(index, None)
         self._since.insert(index, NEVER)
+        self._are_plain.insert(index, False)
 
     def run(self) -> None:
         """Run to the end of the traffic, or to the limit. Raises ReplayError when requests remain."""
@@ -153,23 +160,75 @@ class DisaggFleet(Fleet):
     def _go_between(self, index: int, laggard: DecodeWorker | None) -> None:
         """Let a worker be between passes, when nothing else happens at this instant but what follows."""
         now_ns = self._now_ns
-        idle = self._idle = [index]
-        if laggard is not None and laggard.is_over and self._delay_ns == 0 and index not in self._deferred:
+        if self._are_plain[index]:
+            self._idle = [index]
+            self._end_prompts(index, now_ns)
+        elif laggard is not None and laggard.is_over and self._delay_ns == 0 and index not in self._deferred:
+            self._idle = []
             laggard.finish()
-            self._hand_over(index)
+            self._hand_over(index, laggard)
         else:
+            self._idle = [index]
             self._finish(index, now_ns)
             self._act()
-        self._settle_rounds(now_ns, now_ns, idle)
+        if self._idle == [index] and self._are_plain[index]:
+            self._start_prompts(index, now_ns)
+        elif self._idle:
+            self._settle_rounds(now_ns, now_ns, self._idle)
 
-    def _hand_over(self, index: int) -> None:
+    def _end_prompts(self, index: int, now_ns: int) -> None:
+        """End the pass of a plain prefill worker, and all that follows: `_finish` and `_act` in one."""
+        self._ends[index] = NEVER
+        terminal = self._workers[index].finish()
+        for _, _, handoff in self._deferred.pop(index, ()):
+            self._give_back(handoff, now_ns)
+        for source in terminal:
+            if source.status is None:
+                source.handoff.held_ns = now_ns
+                self._reserve(source.handoff)
+            else:
+                self._end_early(source.handoff, source.status, source.reason)
+        if self._actions:
+            self._act()
+
+    def _start_prompts(self, index: int, now_ns: int) -> None:
+        """Go on with a plain prefill worker, the only one that may: what `_settle_rounds` mostly comes to."""
+        worker = self._workers[index]
+        if worker.start(now_ns):
+            self._ends[index] = worker.end_ns
+            if worker.end_ns == now_ns:
+                self._finish(index, now_ns)
+                self._settle_rounds(now_ns, now_ns, [index])
+                return
+        if self._arrival_ns <= now_ns:
+            self._settle_rounds(now_ns, now_ns, [])
+
+    def _hand_over(self, index: int, laggard: DecodeWorker) -> None:
         """Reserve and activate what waits on a decode worker, one after the other: transfers take no time."""
-        now_ns, worker = self._now_ns, index - self._first_decode
-        (rank,) = self._destinations[worker]
-        while (handoff := rank.attempt()) is not None:
+        now_ns, workers, ends = self._now_ns, self._workers, self._ends
+        (rank,) = self._destinations[index - self._first_decode]
+        ends[index] = NEVER
+        while (handoff := rank.receive()) is not None:
             handoff.reserved_ns = handoff.activated_ns = now_ns
-            rank.activate(handoff)
+            source = handoff.source
+            worker = workers[source.worker]
+            if worker.busy:
+                if type(worker) is PrefillWorker and (boundary_ns := worker.boundary_within(now_ns)):
+                    self._give_back(handoff, boundary_ns)
+                    continue
+                worker.cut(now_ns)
+                end_ns = ends[source.worker] = worker.end_ns
+                if end_ns > now_ns:
+                    self._defer(source.worker, source.rank, self._release, handoff)
+                    continue
+            elif not worker.has_work:
+                self._give_back(handoff, now_ns)  # for which it did not wait
+                continue
             self._release(handoff)
+        if laggard.is_alone:
+            self._since[index] = now_ns
+        else:
+            self._idle.append(index)
 
     def _act(self) -> None:
         """Carry out the actions that have come up, in order."""
@@ -289,17 +348,16 @@ class DisaggFleet(Fleet):
 
     def _between_passes(self, index: int) -> bool:
         """Whether a worker is idle at this instant; a run in flight ends at its next boundary."""
-        worker = self._workers[index]
-        if worker.busy:
-            self._cut(index, self._now_ns, self._boundary_ns)
-            if worker.busy:
-                return False
-        elif (since_ns := self._since[index]) < NEVER:
+        if (since_ns := self._since[index]) < NEVER:
             self._since[index] = NEVER
             laggard = self._laggards[index]
             assert laggard is not None
             if laggard.catch_up(since_ns, self._now_ns, self._boundary_ns):
                 self._ends[index] = laggard.end_ns
+                return False
+        elif (worker := self._workers[index]).busy:
+            self._cut(index, self._now_ns, self._boundary_ns)
+            if worker.busy:
                 return False
         if index not in self._idle:
             self._idle.append(index)
@@ -380,9 +438,13 @@ class DisaggFleet(Fleet):
         if not self._between_passes(source.worker):
             self._defer(source.worker, source.rank, self._release, handoff)
             return
+        self._give_back(handoff, self._now_ns)
+
+    def _give_back(self, handoff: Handoff, now_ns: int) -> None:
+        source = handoff.source
         self._sources[source.worker][source.rank].release(source)
         if handoff.activated_ns is not None:
-            handoff.released_ns = self._now_ns
+            handoff.released_ns = now_ns
 
     def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
         """End a request that never decodes, and give back what it holds elsewhere."""

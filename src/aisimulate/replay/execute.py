@@ -55,14 +55,15 @@ def _execute(
     replay = build_replay(parse_payload(payload), hub, scaling)
     if hub is not None and not hub.has_begun:
         raise UnsupportedError("a replay of this kind cannot be watched yet")
-    outcome = _run(replay, started)
+    outcome = run_built(replay, started)
     report = build_report(outcome, record_per_request=replay.record_per_request)
     for observer in observers:
         observer.reported(outcome, report)
     return report
 
 
-def _run(replay: BuiltReplay, started: int) -> ReplayOutcome:
+def run_built(replay: BuiltReplay, started: int) -> ReplayOutcome:
+    """Run a replay that is wired up; `started` is the instant of real time (ns) from which it counts."""
     replay.fleet.run()
     return ReplayOutcome(
         sequences=replay.driver.sequences,

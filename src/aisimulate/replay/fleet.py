@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
+from aisimulate.engine.worker import RankWorker
+from aisimulate.workload.driver import SessionDriver
 
 if TYPE_CHECKING:
     from aisimulate.engine.protocols import Worker
@@ -85,14 +87,28 @@ class Fleet:
         """Run to the end of the traffic, or to the limit. Raises ReplayError when the clock ends first."""
         if self._limit_ns is None and self._driver.is_independent and not self._linked:
             self._run_lanes()
-        elif self._run_clock():
-            return
+        else:
+            self._let_passes_end_early()
+            if self._run_clock():
+                return
         unserved = any(worker.busy or worker.has_work for worker in self._workers)
         # Who waits for memory behind the GPU that never answers is no work of a worker.
         waiting = any(sequence.status is None for sequence in self._driver.sequences)
         if unserved or waiting or self._driver.next_ready_ns() is not None:
             end = f"{to_ms(NEVER):g} ms, where the clock ends"
             raise ReplayError(f"requests remain at {end}: they arrive too late, or passes take too long")
+
+    def _let_passes_end_early(self) -> None:
+        """Let workers end passes when they begin, unless the limit may come in between."""
+        if self._limit_ns is not None:
+            return
+        extremes = self._driver.extremes if isinstance(self._driver, SessionDriver) else None
+        for worker in self._workers:
+            if type(worker) is RankWorker:  # its twin for a router tells of the end when it happens
+                worker.ends_early = True
+                if extremes is not None:
+                    worker.ranks[0].expect(*extremes)
+                    worker.is_only = len(self._workers) == 1 and not self._driver.is_independent
 
     # Shared clock -----------------------------------------------------------------------------------
 
@@ -117,8 +133,8 @@ class Fleet:
                 self._settle_instant(end_ns)
             else:
                 ends[index] = NEVER
-                if terminal := worker.finish():
-                    self._end(terminal, end_ns)
+                if (terminal := worker.finish()) and self._tell(index, terminal, end_ns):
+                    continue
                 if end_ns >= min(ends):
                     self._settle_rounds(end_ns, end_ns, self._finish_passes([index], end_ns))
                     continue
@@ -131,6 +147,36 @@ class Fleet:
                     if worker.end_ns == end_ns:
                         self._go_on(index, end_ns)
         return self._is_stopped()
+
+    def _tell(self, index: int, terminal: list[Sequence], now_ns: int) -> bool:
+        """Tell the traffic which requests ended with the pass of a worker, which is idle now.
+
+        Where one request takes the place of another and nothing else happens, it is placed at once. Return
+        whether all that happens at this instant has happened.
+        """
+        ends, driver = self._ends, self._driver
+        if (
+            len(terminal) > 1
+            or not isinstance(driver, SessionDriver)
+            or self._arrival_ns < NEVER
+            or min(ends) <= now_ns
+            or (sequence := driver.replace(now_ns)) is None
+        ):
+            self._end(terminal, now_ns)
+            return False
+        if len(driver.sequences) > self._tidy_above:
+            self._tidy_up()
+        other, sequence.rank = self._placement.place(sequence)
+        sequence.worker = other
+        worker = self._workers[other]
+        worker.submit(sequence)
+        if worker.busy:
+            worker.cut(now_ns)
+            ends[other] = worker.end_ns
+        elif other != index:
+            self._settle_rounds(now_ns, now_ns, [index, other])
+            return True
+        return False
 
     def _is_stopped(self) -> bool:
         """Account for the limit, if there is one, when the last event up to it happened."""
@@ -282,17 +328,36 @@ class Fleet:
 
         No pass starts at the instant of an arrival before it is placed: what arrives then joins that pass.
         """
-        ready = [0] * len(self._workers)  # when a worker may start its next pass
+        ready_ns = [0] * len(self._workers)  # when a worker may start its next pass
         while batch := self._driver.pop_first(_BATCH):
-            for sequence in batch:
-                index, sequence.rank = self._placement.place(sequence)
-                sequence.worker = index
-                worker = self._workers[index]
-                arrival_ns = sequence.arrival_ns
-                ready_ns = worker.advance(ready[index], arrival_ns)
-                ready[index] = max(ready_ns, arrival_ns)
-                worker.submit(sequence)
+            for index, arriving in enumerate(self._place_all(batch)):
+                ready_ns[index] = _serve(self._workers[index], arriving, ready_ns[index])
             if len(self._driver.sequences) > self._tidy_above:
                 self._tidy_up()
         for index, worker in enumerate(self._workers):
-            self.end_ns = max(self.end_ns, worker.advance(ready[index], NEVER))
+            self.end_ns = max(self.end_ns, worker.advance(ready_ns[index], NEVER))
+
+    def _place_all(self, batch: list[Sequence]) -> list[list[Sequence]]:
+        """Place requests; list, by worker, those that it gets."""
+        place = self._placement.place
+        lanes: list[list[Sequence]] = [[] for _ in self._workers]
+        for sequence in batch:
+            sequence.worker, sequence.rank = place(sequence)
+            lanes[sequence.worker].append(sequence)
+        return lanes
+
+
+def _serve(worker: Worker, arriving: list[Sequence], ready_ns: int) -> int:
+    """Let a worker that may start a pass at `ready_ns` run until the last of these requests came.
+
+    Return when it may start the next one.
+    """
+    advance, submit = worker.advance, worker.submit
+    for sequence in arriving:
+        arrival_ns = sequence.arrival_ns
+        if ready_ns < arrival_ns:
+            ready_ns = advance(ready_ns, arrival_ns)
+            if ready_ns < arrival_ns:
+                ready_ns = arrival_ns
+        submit(sequence)
+    return ready_ns

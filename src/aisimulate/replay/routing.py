@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.kv_router import kv_router_config
-from aisimulate.core.errors import UnsupportedError
 from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.cache_view import PoolLook, RunCacheView, view_of
@@ -15,7 +14,7 @@ from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.told_worker import telling
 from aisimulate.replay.placement_policies import make_policy
-from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic, RoutedTraffic
+from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic
 from aisimulate.router.clock import RouterClock
 from aisimulate.router.kv_router import KvRouter, ready_workers
 from aisimulate.router.options import RouterOptions
@@ -128,6 +127,11 @@ class RoutedPool:
         if isinstance(self.router, PolicyRouter) and routing.policy is not None:
             self.router.policy = routing.policy()
 
+    @property
+    def recorded(self) -> dict[int, Route]:
+        """The decisions so far, where they are recorded."""
+        return {} if self.routes is None else self.routes
+
     def adopt(self, index: int, worker: Worker, listener: PassListener) -> Worker:
         """Make the router know worker `index`, which is unused; return what takes its place."""
         ranks: list[Any] = worker.ranks  # type: ignore[attr-defined]
@@ -155,12 +159,6 @@ class RoutedPool:
         adopted = [self.adopt(index, worker, listener) for index, worker in enumerate(workers)]
         ready_workers(self.router, range(len(workers)))
         return adopted
-
-
-def refuse_watched_queue(traffic: Driver) -> None:
-    """Raise UnsupportedError if requests may wait at a router, where those who watch do not see them."""
-    if isinstance(traffic, RoutedTraffic) and traffic.queues:
-        raise UnsupportedError("a queue at the router cannot be watched yet")
 
 
 def route_aggregated(

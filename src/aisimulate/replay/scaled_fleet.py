@@ -12,12 +12,14 @@ from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.fleet import NEVER, Fleet
+from aisimulate.replay.observe.fleet import tell_who_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.handoff import Handoff
     from aisimulate.engine.protocols import Worker
+    from aisimulate.replay.observe.hub import Hub
     from aisimulate.replay.ticks import Scaler
 
 # Ticks in a row that leave waiting requests without a worker, until the replay is given up.
@@ -28,6 +30,7 @@ class Scaled(Fleet):
     """What makes a fleet scale. `scale_by` has to be called before `run`."""
 
     _scaler: Scaler
+    hub: Hub | None = None  # of those who watch the replay
 
     def scale_by(self, scaler: Scaler) -> None:
         """Let `scaler` decide how many workers there are."""
@@ -43,6 +46,8 @@ class Scaled(Fleet):
             raise ReplayError(
                 f"requests remain at {to_ms(self.end_ns):g} ms, and no worker will ever serve them"
             )
+        if self.hub is not None:
+            self.hub.finish(self.end_ns)
 
     def _run_to_end(self) -> None:
         """Run instant by instant: ticks and workers that get ready come in between."""
@@ -93,12 +98,16 @@ class Scaled(Fleet):
             )
 
     def _settle_instant(self, now_ns: int) -> None:
+        if self.hub is not None:
+            self.hub.before(now_ns)
         for pool in self._scaler.pools:
             pool.hub.before(now_ns)
         self._get_ready(now_ns)
         super()._settle_instant(now_ns)
         self._settle_drained(now_ns)
         if now_ns >= self._scaler.tick_ns:
+            if self.hub is not None:
+                self.hub.settled(now_ns)
             self._tick(now_ns)
 
     def _get_ready(self, now_ns: int) -> None:
@@ -143,13 +152,14 @@ class Scaled(Fleet):
             worker, prior, state = item["worker_id"], item["prior_state"], item["state"]
             if prior is None:
                 self._enlist(number, worker)
+                pool.starting(worker, now_ns)
             if state == "active":
                 pool.ready(worker, now_ns)
                 added = True
             elif state == "draining":
                 pool.draining(worker, now_ns)
             elif prior == "starting":
-                pool.cancelled(worker)
+                pool.cancelled(worker, now_ns)
             elif prior == "draining":
                 pool.removed(worker, now_ns)
         if transitions:
@@ -206,6 +216,11 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
             if any(unblocked):
                 self._blocked.append(index)
         return self.end_ns if self._blocked else NEVER
+
+    def _start_passes(self, candidates: list[int], now_ns: int) -> None:
+        if self.hub is not None:
+            tell_who_waits(self.hub, self._workers, candidates)
+        super()._start_passes(candidates, now_ns)
 
     def _idle_in(self, number: int) -> Callable[[int], bool]:
         return self._decode_is_idle if number else self._prefill_is_idle

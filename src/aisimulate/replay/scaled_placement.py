@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.replay.observe.arrivals import Routers
 from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic, RoutedTraffic
 from aisimulate.replay.routing import RoutedPool
 from aisimulate.router.clock import RouterClock
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.build_scaled import PoolPlan
     from aisimulate.replay.fleet import Fleet, Placement
+    from aisimulate.replay.observe.arrivals import HitRates
     from aisimulate.replay.routing import Routing
     from aisimulate.replay.ticks import ScaledTraffic
-    from aisimulate.router.route import Route, Routes
+    from aisimulate.router.route import Routes
     from aisimulate.workload.drivers import Driver
 
 
@@ -42,8 +43,12 @@ class Front:
     stages: list[Stage]
     traffic: Driver
     pools: dict[str, RoutedPool] = field(default_factory=dict)
-    hits: HitRates | None = None
+    routers: Routers | None = None
     provenance: dict[str, object] = field(default_factory=dict)
+
+    def hit_rates(self) -> HitRates | None:
+        """Begin to count what routers expect to find in caches, where there are any."""
+        return None if self.routers is None else self.routers.hit_rates()
 
     def connect(self, fleet: Fleet, counts: list[int]) -> None:
         """Let the first workers take requests, and the event loop know when the router lets somebody in."""
@@ -55,26 +60,6 @@ class Front:
     def reported(self, spec: ReplaySpec) -> Routes:
         """Give the decisions of the routers where records are wanted."""
         return {name: pool.routes if spec.record_per_request else None for name, pool in self.pools.items()}
-
-
-class HitRates:
-    """Shares of prompts that the router expected to find in the cache where it sent them."""
-
-    def __init__(self, routes: dict[int, Route] | None, traffic: Driver) -> None:
-        self._routes = {} if routes is None else routes
-        self._sequences = traffic.sequences
-        self._seen = 0
-
-    def drain(self) -> tuple[float, int]:
-        """Give the mean over the requests that were placed since the last call, and how many those are."""
-        fresh = list(islice(self._routes.items(), self._seen, None))
-        self._seen += len(fresh)
-        rates = []
-        for ordinal, route in fresh:
-            blocks = self._sequences[ordinal].input_tokens // route.block_size
-            if blocks:
-                rates.append(route.selected_blocks / blocks)
-        return (sum(rates) / len(rates) if rates else 0.0), len(rates)
 
 
 def placed_in_turn(plan: PoolPlan, traffic: ScaledTraffic) -> Front:
@@ -102,7 +87,8 @@ def routed(routing: Routing, plan: PoolPlan, traffic: ScaledTraffic) -> Front:
         return pool.adopt(index, plan.make(index), front)
 
     stage = Stage(pool.router, pool.router, make)
-    return Front([stage], front, {"agg": pool}, HitRates(pool.routes, traffic), routing.provenance)
+    routers = Routers(pool.router, None, pool.recorded, traffic)
+    return Front([stage], front, {"agg": pool}, routers, routing.provenance)
 
 
 def routed_pair(routing: Routing, plans: tuple[PoolPlan, PoolPlan], traffic: ScaledTraffic) -> Front:
@@ -124,4 +110,5 @@ def routed_pair(routing: Routing, plans: tuple[PoolPlan, PoolPlan], traffic: Sca
         Stage(decode, decode, maker(pools[1], plans[1])),
     ]
     named = {"prefill": pools[0], "decode": pools[1]}
-    return Front(stages, front, named, HitRates(pools[0].routes, traffic), routing.provenance)
+    routers = Routers(pools[1].router, pools[0].router, pools[0].recorded, traffic)
+    return Front(stages, front, named, routers, routing.provenance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import UnsupportedError
@@ -11,6 +10,7 @@ from aisimulate.engine.watch import WatchedWorker
 from aisimulate.replay.observe.forward_passes import DecodePassLog, ForwardPassLog
 from aisimulate.replay.observe.forwards import ForwardCount
 from aisimulate.replay.observe.hub import Hub
+from aisimulate.replay.observe.relay import Relay
 from aisimulate.replay.tiers import Tiers
 
 if TYPE_CHECKING:
@@ -35,12 +35,14 @@ class ScaledPool:
         listener: object,
         make: Callable[[int], Worker],
         serve: Callable[[Any], list[Any]] | None = None,
+        hub: Hub | None = None,
     ) -> None:
         self.side = side
         self.pool = pool
         self.passes = DecodePassLog() if pool.name == "decode" else ForwardPassLog()
         self.forwards = ForwardCount()
-        self.hub = Hub([self.passes, self.forwards])
+        self.hub = Hub([self.passes, self.forwards, *([] if hub is None else [Relay(hub)])])
+        self._outer = hub
         self.tiers = Tiers()
         self._listener = listener
         self._serve = serve
@@ -57,12 +59,19 @@ class ScaledPool:
         if flight is None:
             raise UnsupportedError("workers of this kind cannot be scaled yet")
         self._bare[index] = worker
-        watched = self._watched[index] = WatchedWorker(worker, flight, index, self.hub)
+        watched = self._watched[index] = WatchedWorker(
+            worker, flight, index, self.hub, prefills=self.pool.name == "prefill"
+        )
         return watched
+
+    @property
+    def watched(self) -> list[WatchedWorker]:
+        """The workers under observation, by number."""
+        return [self._watched[index] for index in sorted(self._watched)]
 
     def begin(self) -> None:
         """Introduce the first workers to those who watch."""
-        self.hub.begin([self._watched[index] for index in sorted(self._watched)])
+        self.hub.begin(self.watched)
 
     def new_worker(self, index: int) -> WatchedWorker:
         """Build and watch another worker; it does nothing before it is `ready`."""
@@ -83,6 +92,10 @@ class ScaledPool:
 
     # Changes ------------------------------------------------------------------------------------------
 
+    def starting(self, index: int, now_ns: int) -> None:
+        """Tell those who watch of a worker that was asked for."""
+        self.hub.starting(self._watched[index], now_ns)
+
     def ready(self, index: int, now_ns: int) -> None:
         """Let a worker take requests."""
         self.hub.joined(self._watched[index], now_ns)
@@ -90,17 +103,21 @@ class ScaledPool:
 
     def draining(self, index: int, now_ns: int) -> None:
         """Let a worker take no more requests."""
+        self.hub.draining(self._watched[index], now_ns)
         self._tell("worker_draining", index, now_ns)
 
     def removed(self, index: int, now_ns: int) -> None:
         """Forget a worker."""
-        self.hub.left(self._watched.pop(index))
+        self.hub.left(self._watched.pop(index), now_ns)
         del self._bare[index]
         self._tell("worker_removed", index, now_ns)
 
-    def cancelled(self, index: int) -> None:
+    def cancelled(self, index: int, now_ns: int) -> None:
         """Forget a worker that was not ready yet."""
-        del self._watched[index], self._bare[index]
+        worker = self._watched.pop(index)
+        if self._outer is not None:
+            self._outer.left(worker, now_ns)  # the logs of the pool never heard of it
+        del self._bare[index]
 
     def settled(self, now_ns: int) -> None:
         """End a batch of changes."""
@@ -116,7 +133,7 @@ class ScaledPool:
     def forward_passes(self, now_ns: int) -> list[dict[str, Any]]:
         """List the latest forward pass of each rank of active workers since the last call."""
         passes = self.passes.collect(now_ns)
-        return [asdict(item) for item in passes if item.worker_id in self.pool.active]
+        return [item.named() for item in passes if item.worker_id in self.pool.active]
 
     def states(self) -> dict[str, list[int]]:
         """List the ids of the workers in each state."""

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.planner import PlannerConfig, ScriptConfig
 from aisimulate.config.scaling import PATH, floor_of, scaling_config
 from aisimulate.core.errors import InputError, UnsupportedError
-from aisimulate.forecast import DEFAULT_PRESET, make_forecaster
+from aisimulate.forecast import TrafficForecaster
 from aisimulate.planner.bootstrap import sample_passes
 from aisimulate.planner.direct import DirectPlanner
 from aisimulate.planner.exact import ExactEngine
-from aisimulate.planner.forecasting import LoadForecast
 from aisimulate.planner.model import EngineModel
 from aisimulate.planner.policy import PlannerPolicy
 from aisimulate.planner.reference import ReferencePlanner
 from aisimulate.planner.regression import PassRegression
 from aisimulate.planner.settings import AGG, EngineLimits, PlannerSettings, Thresholds
 from aisimulate.replay.scaling import ScriptedPolicy
+from aisimulate.workload.windows import aggregate, detected_arrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.forecast import Forecaster
     from aisimulate.replay.build_scaled import PoolPlan
     from aisimulate.replay.scaling import ScalingPolicy
 
@@ -50,11 +49,7 @@ def _planner(config: PlannerConfig, plans: Mapping[str, PoolPlan]) -> ScalingPol
     if config.planner_mode == "direct":
         return _direct(config, settings, limits, plans)
     models = {} if settings.is_easy else {pool: _model(settings, limits, pool, plans[pool]) for pool in plans}
-    forecast = (
-        LoadForecast(_forecaster(config, settings.throughput_interval_s))
-        if settings.scales_by_throughput
-        else None
-    )
+    forecast = _forecaster(config, settings.throughput_interval_s) if settings.scales_by_throughput else None
     return PlannerPolicy(ReferencePlanner(settings, limits, models, forecast), settings.pools)
 
 
@@ -69,11 +64,7 @@ def _direct(
     }
     uses = {"load": settings.scales_by_load, "throughput": settings.scales_by_throughput}
     intervals_s = {"load": settings.load_interval_s, "throughput": settings.throughput_interval_s}
-    forecasts = {
-        branch: LoadForecast(_forecaster(config, intervals_s[branch]))
-        for branch, used in uses.items()
-        if used
-    }
+    forecasts = {branch: _forecaster(config, intervals_s[branch]) for branch, used in uses.items() if used}
     startup_s = max(plan.config.startup_delay_ms for plan in plans.values()) / 1000.0
     planner = DirectPlanner(settings, limits, engines, forecasts, startup_s)
     return PlannerPolicy(planner, settings.pools)
@@ -135,14 +126,14 @@ def _model(
     return model
 
 
-def _forecaster(config: PlannerConfig, interval_s: float) -> Callable[[], Forecaster]:
-    """Make forecasters of windows of `interval_s`; the direct mode has a default of its own."""
-    is_given = config.planner_mode == "reference" or "load_predictor" in config.model_fields_set
-    make = partial(make_forecaster, config.predictor() if is_given else DEFAULT_PRESET, interval_s=interval_s)
+def _forecaster(config: PlannerConfig, interval_s: float) -> TrafficForecaster:
+    """Make the forecaster of windows of `interval_s`, which may know other windows already."""
     try:
-        make()
+        forecaster = TrafficForecaster(config.predictor(), interval_s=interval_s)
     except ValueError as error:
         if isinstance(error, InputError | UnsupportedError):
             raise
         raise InputError(f"{PATH}: {error}") from None
-    return make
+    if config.load_predictor_warmup_trace is not None:
+        forecaster.warm(aggregate(detected_arrivals(Path(config.load_predictor_warmup_trace)), interval_s))
+    return forecaster

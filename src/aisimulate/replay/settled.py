@@ -29,7 +29,7 @@ class Settled:
         done = [s for s in sequences if s.status == COMPLETED and s.admissions]
         if not done:
             return
-        self._columns.append(Columns.of_counted(done))
+        self._columns.append(Columns.of(done))
         self._ordinals.append(np.fromiter((s.ordinal for s in done), np.int64, len(done)))
         self.count += len(done)
         if len(done) == len(sequences):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.sequence import Sequence
-    from aisimulate.replay.scaled_placement import HitRates
+    from aisimulate.replay.observe.arrivals import HitRates
     from aisimulate.replay.scaled_pool import ScaledPool
     from aisimulate.replay.scaling import ScalingPolicy, Snapshot
     from aisimulate.replay.worker_pool import LifecycleLog
@@ -35,7 +35,7 @@ class ScaledTraffic:
         self._held: list[Sequence] = []
         self._in_flight = 0
         self._counters = TrafficCounters()
-        self._offered_tokens = 0
+        self._offered = (0, 0)  # prompt and output tokens
         self._now_ns = 0
 
     @property
@@ -63,7 +63,9 @@ class ScaledTraffic:
         ready = self._driver.pop_ready(now_ns)
         self._in_flight += len(ready)
         self._counters.arriving += len(ready)
-        self._offered_tokens += sum(sequence.input_tokens for sequence in ready)
+        inputs, outputs = self._offered
+        inputs += sum(sequence.input_tokens for sequence in ready)
+        self._offered = inputs, outputs + sum(sequence.output_tokens for sequence in ready)
         if self.gate_open:
             if self._held:
                 ready, self._held = [*self._held, *ready], []
@@ -86,7 +88,7 @@ class ScaledTraffic:
         """Describe the traffic since the last call."""
         means = self._counters.means()
         self._counters = TrafficCounters()
-        offered, self._offered_tokens = self._offered_tokens, 0
+        (inputs, outputs), self._offered = self._offered, (0, 0)
         return {
             "num_req": means["arriving_requests"],
             "avg_isl": means["avg_isl"],
@@ -96,7 +98,8 @@ class ScaledTraffic:
             "shape_count": means["completed_requests"],
             "ttft_count": means["ttft_count"],
             "itl_count": means["itl_count"],
-            "offered_input_tokens": offered,
+            "offered_input_tokens": inputs,
+            "offered_output_tokens": outputs,
         }
 
 

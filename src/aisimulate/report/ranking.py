@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aisimulate.report.attainment import sla_share
+from aisimulate.report.cost import cost_per_million_tokens
 from aisimulate.report.folding import Fold, fold
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.shapes import gpus_text, knobs_text, replicas_text, shape_text, telling_fields
@@ -21,7 +22,7 @@ from aisimulate.spica.config import OptimizationTarget
 from aisimulate.spica.score import objective_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aisimulate.spica.config import Candidate, OptimizationGoal
 
@@ -42,15 +43,24 @@ def _front_line(candidate: Candidate) -> str:
     return f"{values}{load} used_gpus={candidate.used_gpus}"
 
 
-def ranking_text(goal: OptimizationGoal, candidates: Sequence[Candidate], top: int) -> str:
+def ranking_text(
+    goal: OptimizationGoal,
+    candidates: Sequence[Candidate],
+    top: int,
+    *,
+    gpu_hour_price: float | None = None,
+    numbers: Mapping[int, int] | None = None,
+) -> str:
     """Lay out a table of `top` rows and the configuration of the best candidate, for stdout.
 
-    Candidates that measured exactly the same share a row.
+    Candidates that measured exactly the same share a row. A price adds what tokens cost; `numbers` (by
+    `id` of the candidate) those of their attempts.
     """
     folds = fold(candidates)
     hidden = len(folds) - top
     more = [f"... and {hidden} more (--top N shows N)"] if hidden > 0 else []
-    return "\n".join([_drawn(_table(goal, folds[:top])), *more, "", *winner_lines(goal, candidates), ""])
+    columns = [*_number_columns(numbers), *_columns(goal, folds[:top]), *_cost_columns(gpu_hour_price)]
+    return "\n".join([_drawn(_table(columns, folds[:top])), *more, "", *winner_lines(goal, candidates), ""])
 
 
 def _drawn(table: Table) -> str:
@@ -62,14 +72,7 @@ def _drawn(table: Table) -> str:
     return "\n".join(line.rstrip() for line in drawing.get().splitlines()).strip("\n")
 
 
-def _table(goal: OptimizationGoal, folds: Sequence[Fold]) -> Table:
-    telling = telling_fields(item.candidate for item in folds)
-    columns = [
-        *_GENERAL,
-        _Column("batch tokens/seqs", partial(_knobs_cell, telling), "left"),
-        *_value_columns(goal),
-        *_metric_columns(goal),
-    ]
+def _table(columns: Sequence[_Column], folds: Sequence[Fold]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right")
     for column in columns:
@@ -77,6 +80,16 @@ def _table(goal: OptimizationGoal, folds: Sequence[Fold]) -> Table:
     for place, item in enumerate(folds, start=1):
         table.add_row(str(place), *(column.cell(item) for column in columns))
     return table
+
+
+def _columns(goal: OptimizationGoal, folds: Sequence[Fold]) -> list[_Column]:
+    telling = telling_fields(item.candidate for item in folds)
+    return [
+        *_GENERAL,
+        _Column("batch tokens/seqs", partial(_knobs_cell, telling), "left"),
+        *_value_columns(goal),
+        *_metric_columns(goal),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +146,23 @@ def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
         _Column("ITL ms mean/p99/max", partial(_latencies, "itl", ("mean", "p99", "max"))),
         _Column("reuse", lambda item: _share(item.candidate.metrics.get("prefix_cache_reused_ratio"))),
     ]
+
+
+def _number_columns(numbers: Mapping[int, int] | None) -> list[_Column]:
+    if numbers is None:
+        return []
+    return [_Column("candidate", lambda item: str(numbers.get(id(item.candidate), "-")))]
+
+
+def _cost_columns(gpu_hour_price: float | None) -> list[_Column]:
+    if gpu_hour_price is None:
+        return []
+    return [_Column("cost per M tokens out", partial(_cost, gpu_hour_price))]
+
+
+def _cost(gpu_hour_price: float, item: Fold) -> str:
+    cost = cost_per_million_tokens(item.candidate, gpu_hour_price)
+    return "-" if cost is None else number_text(cost)
 
 
 def _sla_share(item: Fold) -> str:

@@ -17,7 +17,8 @@ _COLUMNS = ("Metric", "avg", "min", "max", "p99", "p90", "p75", "std")
 _METRICS = (
     ("Time to first token (ms)", "ttft_ms"),
     ("Time to second token (ms)", "ttst_ms"),
-    ("Inter-token latency (ms)", "itl_ms"),
+    ("Inter-token latency per request (ms)", "tpot_ms"),
+    ("Inter-token latency per gap (ms)", "itl_ms"),
     ("Request latency (ms)", "e2e_latency_ms"),
     ("Output per user (tokens/s)", "output_token_throughput_per_user"),
 )

@@ -7,10 +7,10 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.columns import aligned
 from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.numbers import number_text
-from aisimulate.report.ranking import ranking_text
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
 from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.score import objective_value
@@ -38,13 +38,13 @@ def list_text(runs: Sequence[RecordedRun]) -> str:
     return "\n".join([*aligned(rows), ""]) if runs else "no runs\n"
 
 
-def show_text(run: RecordedRun, top: int) -> str:
-    """Show the ranking of a run and its best candidate."""
+def show_text(run: RecordedRun, top: int, gpu_hour_price: float | None = None) -> str:
+    """Show the ranking of a run, with the numbers of its candidates, and its best candidate."""
     head = f"{run.name}: {run.status}, {len(run.attempts)} attempts, {len(run.candidates)} ranked\n"
     if not run.candidates:
         near = near_misses((attempt.outcome for attempt in run.attempts if not attempt.cached), top)
         return "\n".join([head.rstrip(), *near_miss_lines(near), ""])
-    return head + ranking_text(run.config.goal, run.candidates, top)
+    return head + answer_text(answer_of_run(run), top, gpu_hour_price)
 
 
 def export_json(run: RecordedRun) -> str:

@@ -183,6 +183,11 @@ class KvRouter:
         queue.push(sequence, now_ns, cached_tokens, (sequence, overlaps, now_ns))
         return False
 
+    @property
+    def pending(self) -> int:
+        """How many requests wait here."""
+        return len(self._queue) if self._queue is not None else 0
+
     def release(self) -> list[Sequence]:
         """Let in who waits, one by one, while some worker is not busy; they may be placed now."""
         queue, released = self._queue, []
@@ -251,7 +256,7 @@ class KvRouter:
         ]
 
     def _candidates(self, sequence: Sequence) -> list[int]:
-        authored = sequence.turn.dp_rank
+        authored = sequence.origin.dp_rank
         if authored is None:
             return self._active
         return [target for target in self._active if self._places[target][1] == authored]

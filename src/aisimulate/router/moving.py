@@ -53,7 +53,7 @@ class MovingRoundRobin(_Moving):
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
         worker = self._active[self._turn(len(self._active))]
-        authored = sequence.turn.dp_rank
+        authored = sequence.origin.dp_rank
         if authored is not None:
             return worker, authored
         rank = self._next_rank.get(worker, 0)
@@ -73,7 +73,7 @@ class MovingPoolRoundRobin(_Moving):
 
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
-        active, authored = self._active, sequence.turn.dp_rank
+        active, authored = self._active, sequence.origin.dp_rank
         if authored is not None:
             return active[self._turn(len(active))], authored
         worker, rank = divmod(self._turn(len(active) * self._dp_size), self._dp_size)

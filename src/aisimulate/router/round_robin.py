@@ -28,7 +28,7 @@ class RoundRobin:
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
         worker = next(self._rotation)
-        authored = sequence.turn.dp_rank
+        authored = sequence.origin.dp_rank
         if authored is not None:
             return worker, authored
         if self._dp_size == 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
-from aisimulate.forecast.presets import OPTION_DEFAULTS, OWN_OPTIONS, OWN_PRESETS
+from aisimulate.forecast.presets import OPTION_DEFAULTS, OWN_PRESETS
 from aisimulate.spica.composites import check_composite_values
 from aisimulate.spica.custom_choices import custom_choice, custom_rule
 from aisimulate.spica.presets import (
@@ -68,7 +68,7 @@ _ALL_REQUIRED: dict[str, frozenset[str]] = {
 COMPOSITE_DICT_KEYS: dict[str, frozenset[str]] = {
     **_ALL_REQUIRED,
     "planner_scaling_policy": _ALL_REQUIRED["planner_scaling_policy"] | {"planner_mode"},
-    "load_predictor_candidates": frozenset({"load_predictor", *OPTION_DEFAULTS}) - set(OWN_OPTIONS),
+    "load_predictor_candidates": frozenset({"load_predictor", *OPTION_DEFAULTS}),
 }
 COMPOSITE_REQUIRED_KEYS: dict[str, frozenset[str]] = {
     **_ALL_REQUIRED,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.shown import show_python
 from aisimulate.forecast.make import check_family
-from aisimulate.forecast.presets import LOG_OPTION, OPTION_DEFAULTS
+from aisimulate.forecast.presets import LOG_OPTION, MOST_LAGS, OPTION_DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,6 +73,11 @@ def _check_predictor(entry: Mapping[str, Any]) -> None:
     _require_bool(merged, LOG_OPTION)
     _count(merged, "prophet_window_size")
     _count(merged, "kalman_min_points")
+    _count(merged, "ridge_lags")
+    if merged["ridge_lags"] > MOST_LAGS:
+        raise ValueError(f"ridge_lags must be at most {MOST_LAGS}, got {show_python(merged['ridge_lags'])}")
+    if not 0 < _number("smoothing_alpha", merged["smoothing_alpha"]) <= 1:
+        raise ValueError(f"smoothing_alpha must be within 0..1, got {show_python(merged['smoothing_alpha'])}")
     for key in ("kalman_q_level", "kalman_q_trend"):
         if _number(key, merged[key]) < 0:
             raise ValueError(f"{key} must not be negative, got {show_python(merged[key])}")

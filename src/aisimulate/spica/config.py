@@ -70,6 +70,7 @@ class SweepConfig(SpicaModel):
     max_suggest_seconds: PositiveNumber = 120.0
     max_suggest_mb: CountInt = 4096
     screen: Literal["auto", "off"] = "auto"
+    load_predictor_choice: Literal["forecast_error", "replay"] = "forecast_error"
 
     @property
     def per_round(self) -> int:
@@ -137,8 +138,13 @@ class SmartSearchConfig(SpicaModel):
         Raises OSError (unreadable file), yaml.YAMLError (syntax, unsafe tag, repeated key) or
         pydantic.ValidationError.
         """
-        config = cls.model_validate(load_yaml(Path(path)))
-        config._source = _Source(Path(path).parent)
+        return cls.from_document(load_yaml(Path(path)), Path(path).parent)
+
+    @classmethod
+    def from_document(cls, document: object, folder: Path) -> SmartSearchConfig:
+        """Validate what a file in `folder` holds. Raises pydantic.ValidationError."""
+        config = cls.model_validate(document)
+        config._source = _Source(folder)
         return config
 
     @property

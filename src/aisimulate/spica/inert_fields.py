@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.spica.choices import HOST_TIER_WEIGHTS, ROUTER_WEIGHTS
+from aisimulate.spica.load_predictor_sweep import forecasts_matter
 from aisimulate.spica.parallel_enum import ROLES
 from aisimulate.spica.planner import enables_scaling, reads_details, throughput_intervals
 
@@ -52,6 +53,9 @@ def inert_notes(given: SmartSearchConfig, effective: SmartSearchConfig) -> list[
         notes += _note((name for name in names if name in chosen), why)
     for why, names in _workload_rules(effective.workload):
         notes += _note((name for name in names if name in given.workload.model_fields_set), why)
+    if "load_predictor_choice" in given.sweep.model_fields_set and not forecasts_matter(effective):
+        why = "without throughput scaling over a trace"
+        notes += _note(["sweep.load_predictor_choice"], why)
     notes += _block_size_notes(space)
     if "disagg" in space.deployment_mode and space.decode_enable_prefix_caching:
         notes.append(

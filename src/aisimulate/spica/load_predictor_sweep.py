@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from aisimulate.core.errors import AISimulateError, UnsupportedError
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.forecast.make import make_forecaster, minimum_points, predictor_fields
 from aisimulate.forecast.traffic import TrafficForecaster, Window
-from aisimulate.spica.load_windows import aggregate, build_windows, carry_shapes, read_arrivals
 from aisimulate.spica.planner import throughput_intervals
 from aisimulate.spica.presets import LOAD_PREDICTOR_PRESETS
+from aisimulate.workload.windows import aggregate, build_windows, carry_shapes, read_arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.planner import CompositeEntry
 
-    # Replays the traffic with a candidate forecasting at the given interval (s).
-    PredictorReplay = Callable[[float, CompositeEntry], "ReplayCost"]
+    # Replays the traffic with each candidate (by label) forecasting at the given interval (s), and tells
+    # what it costs, or why it could not be replayed.
+    PredictorReplay = Callable[[float, Mapping[str, CompositeEntry]], Mapping[str, "ReplayCost | str"]]
 
 __all__ = [
     "LOAD_PREDICTOR_PRESETS",
@@ -118,6 +119,12 @@ def score_preset(
     return PresetScore(sum(losses) / len(losses), len(losses)) if losses else PresetScore(math.inf, 0)
 
 
+def forecasts_matter(config: SmartSearchConfig) -> bool:
+    """Whether there is a forecaster to choose: some policy forecasts, and the traffic is a series."""
+    policies = config.search_space.planner_scaling_policy
+    return bool(throughput_intervals(policies)) and config.workload.trace_path is not None
+
+
 def sweep_load_predictor(
     config: SmartSearchConfig,
     *,
@@ -176,6 +183,11 @@ def sweep_windows(
         {} if replay is None else {interval: _costs(usable, interval, replay, notes) for interval in windows}
     )
     best = {interval: _winner(usable, _ranks(scores[interval], costs.get(interval))) for interval in windows}
+    notes += [
+        f"load predictors at {interval:g} s were chosen by forecast error: none could be replayed"
+        for interval, found in costs.items()
+        if not any(map(_is_known, found.values()))
+    ]
     empty = [f"{interval:g}" for interval, entry in best.items() if entry is None]
     return LoadPredictorResult(
         best_by_interval={interval: FALLBACK if entry is None else entry for interval, entry in best.items()},
@@ -217,21 +229,25 @@ def _costs(
 ) -> dict[str, ReplayCost]:
     """Replay every candidate; one that cannot be replayed costs infinitely much, and a note says why."""
     costs: dict[str, ReplayCost] = {}
-    for label, entry in entries.items():
-        try:
-            costs[label] = replay(interval_s, entry)
-        except AISimulateError as error:
-            costs[label] = ReplayCost(math.inf, math.inf)
-            notes.append(f"load predictor candidate {label} at {interval_s:g} s was not replayed: {error}")
+    for label, cost in replay(interval_s, entries).items():
+        if isinstance(cost, str):
+            notes.append(f"load predictor candidate {label} at {interval_s:g} s was not replayed: {cost}")
+            cost = ReplayCost(math.inf, math.inf)
+        costs[label] = cost
     return costs
+
+
+def _is_known(cost: ReplayCost) -> bool:
+    return math.isfinite(cost.sla_violations)
 
 
 def _ranks(
     scores: Mapping[str, PresetScore], costs: Mapping[str, ReplayCost] | None
 ) -> dict[str, tuple[float, ...]]:
     """Give what candidates are compared by, the lowest being the best."""
-    if costs is None:
-        return {label: (score.loss,) for label, score in scores.items()}
+    losses = {label: score.loss for label, score in scores.items()}
+    if costs is None or not any(map(_is_known, costs.values())):
+        return {label: (loss,) for label, loss in losses.items()}
     return {label: (cost.sla_violations, cost.gpu_hours) for label, cost in costs.items()}
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from aisimulate.core.errors import InputError
+from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
@@ -16,12 +17,12 @@ from aisimulate.spica.executor import open_pool
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
 from aisimulate.spica.ledger import LedgerError
-from aisimulate.spica.load_predictor_sweep import sweep_load_predictor
+from aisimulate.spica.load_predictor_sweep import forecasts_matter, sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState, Stop
 from aisimulate.spica.observer import Observer, SilentObserver
 from aisimulate.spica.pipelined_loop import PipelinedSearch
 from aisimulate.spica.plan import SearchPlan, plan_search
-from aisimulate.spica.planner import enables_scaling
+from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.recorded_pool import RecordedPool
 from aisimulate.spica.run_facts import begin_run, recorder
@@ -30,7 +31,7 @@ from aisimulate.spica.samplers.base import SamplerContractError
 from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler, closing_sampler
 from aisimulate.spica.samplers.vizier_sampler import AskLimits
 from aisimulate.spica.score import pareto_front, rank
-from aisimulate.spica.screen.branch_screen import BranchScreen, no_screen_reason
+from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 from aisimulate.spica.time_budget import TimeBudget
 
@@ -39,10 +40,12 @@ if TYPE_CHECKING:
 
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
+    from aisimulate.spica.executor import EvaluationPool
     from aisimulate.spica.ledger import Ledger
     from aisimulate.spica.loop import Budget, OnRound
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.samplers.base import BranchSampler
+    from aisimulate.spica.screen.branch_screen import BranchScreen
     from aisimulate.spica.search_space import BranchSpace
 
 
@@ -150,17 +153,16 @@ def _search(
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
         observer.note(note)
-    if check:
-        _require_watchable(plan)
-    context = _context(plan, evaluator, observer, check)
+    context = _context(plan, evaluator, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
     state = SearchState(progress, ledger, outcomes=result.outcomes)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
-    screen = _screen(context, plan, observer) if evaluator is None else None
-    # What comes before the first suggestion does not count: each sitting gets something done.
-    state.time_budget = TimeBudget(config.sweep.max_seconds)
     try:
+        context = _with_forecaster(plan, context, state, observer)
+        screen = _screen(context, plan, observer) if evaluator is None else None
+        # What comes before the first suggestion does not count: each sitting gets something done.
+        state.time_budget = TimeBudget(config.sweep.max_seconds)
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
         result.interrupted = True
@@ -180,16 +182,6 @@ def _search(
     return result
 
 
-def _require_watchable(plan: SearchPlan) -> None:
-    """Refuse to check what cannot be watched: all such candidates would fail."""
-    scaling = [p for p in plan.config.search_space.planner_scaling_policy if enables_scaling(p)]
-    if scaling:
-        raise InputError(
-            "--check: pools that scale cannot be watched yet; set search_space.planner_scaling_policy to "
-            "[disabled], or search without --check"
-        )
-
-
 def _coverage(result: SearchResult) -> list[Coverage]:
     """Count the points tried per branch, 0 for one that was not reached."""
     tried = {report.deployment_mode: report.tried_points for report in result.branches}
@@ -199,19 +191,13 @@ def _coverage(result: SearchResult) -> list[Coverage]:
     ]
 
 
-def _context(
-    plan: SearchPlan, evaluator: Evaluator | None, observer: Observer, check: bool
-) -> EvaluationContext:
+def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> EvaluationContext:
     config = plan.config
-    predictor = sweep_load_predictor(config, show_progress=False)
-    for note in predictor.notes:
-        observer.note(note)
     sku, asked = config.search_space.hardware_sku, config.search_space.backend_version
     return EvaluationContext(
         config=config,
         evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
         backend_versions={name: _version(sku, name, asked.get(name)) for name in plan.backends},
-        load_predictor=predictor,
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
     )
@@ -225,6 +211,40 @@ def _version(sku: str, backend: str, asked: str | None) -> str:
     )
 
 
+def _with_forecaster(
+    plan: SearchPlan, context: EvaluationContext, state: SearchState, observer: Observer
+) -> EvaluationContext:
+    """Choose the load forecaster of every interval, by its errors or by what it costs."""
+    if plan.config.sweep.load_predictor_choice == "replay" and forecasts_matter(plan.config):
+        observer.phase("choosing load predictors by replay", state.progress)
+        with _open_pool(plan, context, state) as pool:
+            replay = PredictorReplays(plan.branches, context, pool)
+            predictor = sweep_load_predictor(
+                plan.config, show_progress=False, choose_by="replay", replay=replay
+            )
+    else:
+        predictor = sweep_load_predictor(plan.config, show_progress=False)
+    for note in predictor.notes:
+        observer.note(note)
+    return replace(context, load_predictor=predictor)
+
+
+def _open_pool(plan: SearchPlan, context: EvaluationContext, state: SearchState) -> EvaluationPool:
+    """Open the pool that the sweep asks for; with a ledger, one that knows and writes down its replays."""
+    sweep = plan.config.sweep
+    pool = open_pool(
+        context,
+        parallel_evals=sweep.parallel_evals,
+        per_round=plan.budget.per_round,
+        max_eval_seconds=sweep.max_eval_seconds,
+        max_worker_mb=sweep.max_worker_mb,
+        time_budget=state.time_budget,
+        executor=sweep.executor,
+        on_end=None if state.ledger is None else recorder(state.ledger),
+    )
+    return pool if state.ledger is None else RecordedPool(pool, state.ledger)
+
+
 def _search_branches(
     plan: SearchPlan,
     context: EvaluationContext,
@@ -235,21 +255,9 @@ def _search_branches(
     on_round: OnRound | None,
     screen: BranchScreen | None,
 ) -> None:
-    sweep, budget = plan.config.sweep, plan.budget
     state.progress.total = plan.total_measurements
-    pool = open_pool(
-        context,
-        parallel_evals=sweep.parallel_evals,
-        per_round=budget.per_round,
-        max_eval_seconds=sweep.max_eval_seconds,
-        max_worker_mb=sweep.max_worker_mb,
-        time_budget=state.time_budget,
-        executor=sweep.executor,
-        on_end=None if state.ledger is None else recorder(state.ledger),
-    )
-    if state.ledger is not None:
-        pool = RecordedPool(pool, state.ledger)
-    with pool:
+    budget = plan.budget
+    with _open_pool(plan, context, state) as pool:
         for number, branch in enumerate(plan.branches):
             observer.phase(branch.deployment_mode, state.progress)
             sampler = _make_sampler(sampler_factory, branch, plan, screen)
@@ -291,8 +299,15 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
     if config.sweep.screen == "off" or "pool-gp" not in plan.policies.values():
         return None
     reason = no_screen_reason(config)
-    if reason is None:
-        return BranchScreen(config, context.backend_versions)
+    if reason is None:  # imported on first use: it needs numpy
+        module = importlib.import_module("aisimulate.spica.screen.branch_screen")
+        try:
+            screen: BranchScreen = module.BranchScreen(
+                config, context.backend_versions, plan.model_context_tokens
+            )
+            return screen
+        except UnsupportedError as error:
+            reason = str(error)
     observer.note(f"searching without a screen: {reason}")
     return None
 

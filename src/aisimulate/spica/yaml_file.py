@@ -100,6 +100,11 @@ def load_yaml(path: Path) -> object:
         return yaml.load(stream, Loader=_Loader)
 
 
+def read_yaml_text(text: str) -> object:
+    """Read the one document of a text in the same way. Raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_Loader)  # safe, as above
+
+
 def _refusal(problem: str, at: Any) -> ConstructorError:  # noqa: ANN401 - an event or a node
     return ConstructorError(None, None, problem, at.start_mark)
 

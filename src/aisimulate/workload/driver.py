@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
-from aisimulate.core.units import NS_PER_MS, clock_ns, to_ms
-from aisimulate.engine.sequence import COMPLETED, FAILED, Sequence
+from aisimulate.core.units import clock_ns, to_ms
+from aisimulate.engine.sequence import COMPLETED, FAILED, Origin, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.history import History, PrivateTokens
 from aisimulate.workload.plain import PlainSessions
+from aisimulate.workload.plain_requests import PlainRequests
 from aisimulate.workload.sessions import require_arrivals
 
 if TYPE_CHECKING:
@@ -53,10 +55,8 @@ class SessionDriver:
         self._ordinals = count()
         self._sessions = workload.sessions
         self._prepare_content(workload, block_tokens)
-        self._plain = workload.sessions if isinstance(workload.sessions, PlainSessions) else None
-        self._single_turns = self._plain is not None or all(len(s.turns) == 1 for s in workload.sessions)
-        if self._speller is not None:
-            self._plain = None  # what is in the columns has to be spelled first
+        plain = workload.sessions if isinstance(workload.sessions, PlainSessions) else None
+        self._single_turns = plain is not None or all(len(s.turns) == 1 for s in workload.sessions)
         self._closed_loop = workload.concurrency is not None
         # First turns, sorted by ready instant and session index, with a cursor; sessions beyond `_waiting`
         # have no place yet. Later turns are few, and wait in a heap.
@@ -70,6 +70,10 @@ class SessionDriver:
             self._schedule_open_loop()
         else:
             self._fill_slots(workload.concurrency)
+        self._plain: PlainRequests | None = None
+        if plain is not None and self._speller is None:  # else what is in the columns has to be spelled first
+            as_authored = not self._closed_loop
+            self._plain = PlainRequests(plain, self._starters, self._stride, as_authored=as_authored)
 
     @property
     def is_independent(self) -> bool:
@@ -88,36 +92,29 @@ class SessionDriver:
         """Dispatch every request ready by `now_ns`, ordered by ready instant, session index and turn."""
         if self._later and self._later[0][0] <= now_ns:
             return self._pop_merged(now_ns)
-        starts_ns, cursor, entered = self._starts_ns, self._cursor, []
-        known, plain = len(starts_ns), self._plain
-        while cursor < known and (ready_ns := starts_ns[cursor]) <= now_ns:
-            index = self._starters[cursor]
-            if plain is None:
-                entered.append(self._dispatch_first(ready_ns, index))
-            else:
-                arrival_ms = ready_ns / NS_PER_MS if self._closed_loop else plain.arrivals_ms[index]
-                ordinal = next(self._ordinals)
-                entered.append(plain.request(index, ordinal, ready_ns, arrival_ms, self._stride))
-            cursor += 1
-        self._cursor = cursor
+        starts_ns, cursor, plain = self._starts_ns, self._cursor, self._plain
+        stop = bisect_right(starts_ns, now_ns, cursor)
+        self._cursor = stop
+        if plain is None:
+            due = zip(starts_ns[cursor:stop], self._starters[cursor:stop], strict=True)
+            entered = [self._dispatch_first(*start) for start in due]
+        elif stop == cursor + 1:
+            entered = [plain.start_one(cursor, starts_ns[cursor])]
+        else:
+            entered = plain.start(cursor, starts_ns[cursor:stop])
         self.sequences += entered
         return entered
 
     def pop_first(self, count: int) -> list[Sequence]:
         """Dispatch the next `count` requests of independent traffic, by ready instant and session index."""
-        return self._start_sessions(self._cursor + count)
-
-    def _start_sessions(self, end: int) -> list[Sequence]:
-        """Dispatch the first turns from the cursor up to place `end`."""
-        starts_ns, starters = self._starts_ns[self._cursor : end], self._starters[self._cursor : end]
-        self._cursor = min(end, len(self._starts_ns))
-        if self._plain is None:
-            dispatch = self._dispatch_first
-            entered = [dispatch(*due) for due in zip(starts_ns, starters, strict=True)]
+        first, stop = self._cursor, min(self._cursor + count, len(self._starts_ns))
+        self._cursor = stop
+        starts_ns = self._starts_ns[first:stop]
+        if self._plain is not None:
+            entered = self._plain.start(first, starts_ns)
         else:
-            entered = self._plain.dispatch(
-                self._ordinals, starts_ns, starters, self._stride, as_authored=not self._closed_loop
-            )
+            dispatch = self._dispatch_first
+            entered = [dispatch(*due) for due in zip(starts_ns, self._starters[first:stop], strict=True)]
         self.sequences += entered
         return entered
 
@@ -133,6 +130,27 @@ class SessionDriver:
             self._starts_ns.append(now_ns)
             self._starters.append(self._waiting)
             self._waiting += 1
+
+    @property
+    def extremes(self) -> tuple[int, int] | None:
+        """The longest prompt and the least output of all requests, if that is easily told."""
+        return None if self._plain is None else self._plain.extremes
+
+    def replace(self, now_ns: int) -> Sequence | None:
+        """Dispatch the request that takes the place of one that ended now, in place of `on_terminal`.
+
+        None if that is not all that follows, or nothing follows: then the end has to be told.
+        """
+        index, number, plain = self._waiting, self._cursor, self._plain
+        if plain is None or index >= self._session_count or number < len(self._starts_ns):
+            return None
+        self._starts_ns.append(now_ns)
+        self._starters.append(index)
+        self._waiting = index + 1
+        self._cursor = number + 1
+        sequence = plain.start_one(number, now_ns)
+        self.sequences.append(sequence)
+        return sequence
 
     def _prepare_content(self, workload: Workload, block_tokens: int) -> None:
         self._stride = 1
@@ -193,10 +211,7 @@ class SessionDriver:
             keys, planned = self._own_content(turn)
         return Sequence(
             next(self._ordinals),
-            turn,
-            session,
-            session.turn_offset,
-            arrival_ms,
+            Origin(turn, session, session.turn_offset, arrival_ms),
             ready_ns,
             turn.input_tokens,
             turn.output_tokens,
@@ -224,10 +239,7 @@ class SessionDriver:
         turn_index = None if offset is None else offset + number
         sequence = Sequence(
             next(self._ordinals),
-            turn,
-            session,
-            turn_index,
-            conversation.arrival_ms,
+            Origin(turn, session, turn_index, conversation.arrival_ms),
             ready_ns,
             input_tokens,
             turn.output_tokens,

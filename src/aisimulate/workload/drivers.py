@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from aisimulate.workload.driver import SessionDriver
 from aisimulate.workload.graph import AgenticWorkload
 from aisimulate.workload.graph_driver import GraphDriver
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.sequence import Sequence
     from aisimulate.workload.plays import PlaysOutcome
@@ -25,6 +27,10 @@ class Driver(Protocol):
     def pop_ready(self, now_ns: int) -> list[Sequence]: ...  # noqa: D102
     def pop_first(self, count: int) -> list[Sequence]: ...  # noqa: D102
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None: ...  # noqa: D102
+
+
+# From a workload and the tokens of a KV block to what feeds it to a replay.
+DriverMaker: TypeAlias = "Callable[[Workload, int], Driver]"
 
 
 def make_driver(workload: Workload, block_tokens: int) -> Driver:

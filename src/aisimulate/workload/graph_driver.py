@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.units import clock_ns, to_ms
-from aisimulate.engine.sequence import COMPLETED, Sequence
+from aisimulate.engine.sequence import COMPLETED, Origin, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.graph import DISPATCH
 from aisimulate.workload.plays import NodeEvent, PlayRun, PlaysOutcome
@@ -238,10 +238,7 @@ class GraphDriver:
             keys, planned = self._speller.spell(turn), turn.output_ids is not None
         sequence = Sequence(
             len(self.sequences),
-            turn,
-            session,
-            session.turn_offset,
-            self._ready[node][1],
+            Origin(turn, session, session.turn_offset, self._ready[node][1]),
             ready_ns,
             turn.input_tokens,
             turn.output_tokens,

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence as ListOf
-from itertools import accumulate, chain, islice, repeat
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, overload
 
 from aisimulate.core.traffic import Session, Turn
-from aisimulate.core.units import NS_PER_MS, clock_ns, to_ms
-from aisimulate.engine.sequence import Sequence
+from aisimulate.core.units import NS_PER_MS, clock_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import TypeAlias
+
+    import numpy as np
+    import numpy.typing as npt
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+_MOST_COUNTED_IDS = 1 << 22  # beyond that, the counters would take much memory
 
 
 class PlainSessions(ListOf[Session]):
@@ -26,7 +33,7 @@ class PlainSessions(ListOf[Session]):
     `ids[bounds[i] : bounds[i + 1]]`; nobody shares content when `ids` is None.
     """
 
-    __slots__ = ("arrivals_ms", "bounds", "ids", "inputs", "numbers", "outputs", "prefix")
+    __slots__ = ("_common", "arrivals_ms", "bounds", "ids", "inputs", "numbers", "outputs", "prefix")
 
     def __init__(self, prefix: str, *, with_ids: bool) -> None:
         self.prefix = prefix
@@ -36,6 +43,7 @@ class PlainSessions(ListOf[Session]):
         self.outputs = array("I")
         self.bounds = array("Q", [0])
         self.ids = array("I") if with_ids else None
+        self._common: Ints | None = None  # content ids at the start of each prompt that others have too
 
     def add(
         self,
@@ -113,61 +121,16 @@ class PlainSessions(ListOf[Session]):
         order = np.argsort(starts_ns, kind="stable")
         return array("q", starts_ns[order].tobytes()), array("q", order.astype(np.int64).tobytes())
 
-    def dispatch(
-        self,
-        ordinals: Iterable[int],
-        ready_ns: array[int],
-        chosen: array[int],
-        stride: int,
-        *,
-        as_authored: bool,
-    ) -> list[Sequence]:
-        """Make the requests of the `chosen` sessions, ready at these instants.
+    def common_blocks(self, stride: int) -> array[int] | None:
+        """Count the blocks at the start of each prompt that another one may have, `stride` per content id.
 
-        They arrive at the instants of the trace, unless it says nothing about them (`as_authored` is false).
+        None where it is not worth while: of a very long trace, or one whose ids are not numbered.
         """
-        rows = list(map(PlainRow, zip(repeat(self), chosen, strict=False)))
-        arrivals_ms = map(self.arrivals_ms.__getitem__, chosen) if as_authored else map(to_ms, ready_ns)
-        inputs, outputs = map(self.inputs.__getitem__, chosen), map(self.outputs.__getitem__, chosen)
-        ids, bounds = self.ids, self.bounds
-        keys = repeat(None) if ids is None else (ids[bounds[i] : bounds[i + 1]] for i in chosen)
-        numbers = islice(ordinals, len(rows))
-        columns = (arrivals_ms, ready_ns, inputs, outputs, keys, repeat(stride))
-        return list(map(Sequence, numbers, rows, rows, repeat(0), *columns))
-
-    def request(self, index: int, ordinal: int, ready_ns: int, arrival_ms: float, stride: int) -> Sequence:
-        """Make the request of one session: `dispatch` where few are ready at a time."""
-        row, ids, bounds = PlainRow((self, index)), self.ids, self.bounds
-        return Sequence(
-            ordinal,
-            row,  # type: ignore[arg-type]  # all that is asked of a turn, or of a session
-            row,  # type: ignore[arg-type]
-            0,
-            arrival_ms,
-            ready_ns,
-            self.inputs[index],
-            self.outputs[index],
-            None if ids is None else ids[bounds[index] : bounds[index + 1]],  # type: ignore[arg-type]
-            stride,
-        )
-
-
-class PlainRow(tuple[PlainSessions, int]):
-    """What a request knows of the session and the turn that it is: (sessions, index)."""
-
-    __slots__ = ()
-
-    request_id = metadata = dp_rank = None
-
-    @property
-    def session_id(self) -> str:
-        """The id of the session."""
-        return self[0].name(self[1])
-
-    @property
-    def output_tokens(self) -> int:
-        """Tokens that are asked for."""
-        return self[0].outputs[self[1]]
+        if self.ids is None or not 0 < len(self.ids) <= _MOST_COUNTED_IDS:
+            return None
+        if self._common is None:
+            self._common = _common_ids(self.ids, self.bounds)
+        return array("q", (self._common * stride).tobytes()) if len(self._common) else None
 
 
 def _joined(ids: array[int], more: list[int]) -> array[int]:
@@ -177,3 +140,18 @@ def _joined(ids: array[int], more: list[int]) -> array[int]:
     except OverflowError:
         ids = array("Q", ids) + array("Q", more)
     return ids
+
+
+def _common_ids(ids: array[int], bounds: array[int]) -> Ints:
+    """Count the ids at the start of each row that are in the trace more than once; empty: not counted."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    all_ids = np.frombuffer(ids, dtype=ids.typecode)
+    if int(all_ids.max()) > 4 * _MOST_COUNTED_IDS:
+        return np.empty(0, dtype=np.int64)
+    edges = np.frombuffer(bounds, dtype=bounds.typecode).astype(np.int64)
+    starts, stops = edges[:-1], edges[1:]
+    single = np.flatnonzero(np.bincount(all_ids)[all_ids] == 1)
+    single = np.append(single, len(all_ids))
+    first_single = single[np.searchsorted(single, starts)]
+    return np.minimum(first_single, stops) - starts

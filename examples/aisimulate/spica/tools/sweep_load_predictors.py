@@ -22,8 +22,8 @@ from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.forecast import PRESETS, predictor_fields
 from aisimulate.spica.load_predictor_sweep import sweep_windows
-from aisimulate.spica.load_windows import aggregate, read_arrivals
 from aisimulate.workload.formats import TRACE_FORMATS, check_format
+from aisimulate.workload.windows import aggregate, read_arrivals
 
 if TYPE_CHECKING:
     import argparse

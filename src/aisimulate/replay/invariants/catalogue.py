@@ -23,6 +23,7 @@ class Invariant(Enum):
     TOTALS = "I11", "the totals of the report are the sums over its requests"
     STATISTICS = "I12", "statistics are finite, not negative, and in order"
     TIERS = "I13", "a block of host memory or disk is coming, pinned or idle, and they fit into its capacity"
+    PLACEMENT = "I14", "a request is placed on a worker that is ready, and not about to leave"
 
     def __init__(self, number: str, meaning: str) -> None:
         self.number = number

@@ -11,6 +11,7 @@ from aisimulate.replay.invariants.passes import (
     check_block_counters,
     check_limits,
     check_overlap,
+    check_placement,
     check_tiers,
 )
 from aisimulate.replay.invariants.report import check_statistics, check_totals
@@ -22,6 +23,7 @@ from aisimulate.replay.invariants.requests import (
     request_name,
 )
 from aisimulate.replay.observe.hub import Observer
+from aisimulate.replay.observe.roster import Roster
 
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
@@ -41,17 +43,43 @@ class InvariantChecker(Observer):
 
     def __init__(self, *, thorough: bool = False) -> None:
         self._thorough = thorough
-        self._workers: list[WatchedWorker] = []
+        self._roster = Roster()
         self._now_ns = 0
-        self._ends: list[int] = []  # of the last passes, by worker
-        self._audits_in: list[int] = []  # pass ends until the next audit, by worker
+        self._ends: dict[WatchedWorker, int] = {}  # of the last passes
+        self._audits_in: dict[WatchedWorker, int] = {}  # pass ends until the next audit
         self._admissions: dict[Sequence, int] = {}
+        self._max_model_len: int | None = None
 
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Take note of the workers."""
-        self._workers = workers
-        self._ends = [0] * len(workers)
-        self._audits_in = [0] * len(workers)
+        self._roster.begin(workers)
+        self._ends = dict.fromkeys(workers, 0)
+        self._audits_in = dict.fromkeys(workers, 0)
+        self._max_model_len = workers[-1].ranks[0].max_model_len
+
+    def starting(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Take note of another worker."""
+        self._roster.starting(worker)
+        self._ends[worker], self._audits_in[worker] = now_ns, 0
+
+    def joined(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Let a worker get requests."""
+        self._roster.joined(worker)
+        self._ends[worker] = now_ns
+
+    def draining(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Let a worker get no more requests."""
+        del now_ns
+        self._roster.draining(worker)
+
+    def left(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Check the blocks of a worker that is removed: it holds none."""
+        self._check_rest(worker, now_ns)
+        self._roster.left(worker)
+
+    def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
+        """Check that a request went to a worker that takes any."""
+        check_placement(worker, self._roster.state(worker), sequence, self._now_ns)
 
     def before(self, now_ns: int) -> None:
         """Check the clock."""
@@ -62,7 +90,7 @@ class InvariantChecker(Observer):
     def started(self, worker: WatchedWorker) -> None:
         """Check the passes that began."""
         now_ns = self._now_ns
-        check_overlap(worker, self._ends[worker.index], now_ns)
+        check_overlap(worker, self._ends[worker], now_ns)
         for work in worker.doing:
             check_limits(worker, work, now_ns)
             for sequence in work.admitted:
@@ -71,30 +99,33 @@ class InvariantChecker(Observer):
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Check the blocks at the end of the passes."""
-        index, now_ns = worker.index, self._now_ns
-        self._ends[index] = now_ns
-        is_audit = self._thorough or self._audits_in[index] <= 0
+        now_ns = self._ends[worker] = self._now_ns
+        is_audit = self._thorough or self._audits_in[worker] <= 0
         steps = 0
         for number in range(len(worker.ranks)):
             check_block_counters(worker, number, now_ns)
             if is_audit:
                 steps += check_block_audit(worker, number, now_ns)
                 check_tiers(worker, number, now_ns)
-        self._audits_in[index] += steps // _STEPS_PER_PASS - 1
+        self._audits_in[worker] += steps // _STEPS_PER_PASS - 1
 
     def finish(self, end_ns: int) -> None:
         """Check the clock once more, and the blocks of workers at rest."""
         if end_ns < self._now_ns:
             raise Invariant.CLOCK.broken("event loop", f"ended at {end_ns} ns, after {self._now_ns} ns")
-        for worker in self._workers:
-            for number in range(0 if worker.busy else len(worker.ranks)):
-                check_block_audit(worker, number, end_ns)
+        for worker in self._roster.workers():
+            if not worker.busy:
+                self._check_rest(worker, end_ns)
+
+    def _check_rest(self, worker: WatchedWorker, now_ns: int) -> None:
+        for number in range(len(worker.ranks)):
+            check_block_audit(worker, number, now_ns)
 
     def reported(self, outcome: ReplayOutcome, report: Report) -> None:
         """Check the requests, and the report against them."""
         requests = outcome.sequences
         check_request_counts(requests, report)
-        check_tokens(requests, self._workers[-1].ranks[0].max_model_len)
+        check_tokens(requests, self._max_model_len)
         check_causality(requests)
         self._check_admissions(requests)
         check_gaps(requests, outcome.gap_logs)
@@ -103,9 +134,8 @@ class InvariantChecker(Observer):
 
     def _check_admissions(self, requests: list[Sequence]) -> None:
         """I7 again: nobody was admitted but when a pass began (or, between pools, when one was in vain)."""
-        are_pools = any(worker.prefills for worker in self._workers)
         for request in requests:
             seen, admissions = self._admissions.get(request, 0), len(request.admissions)
-            if seen != admissions and not (are_pools and seen < admissions):
+            if seen != admissions and not (self._roster.has_prefill_pool and seen < admissions):
                 values = f"{admissions} admissions, {seen} of them at the start of a pass"
                 raise Invariant.ADMISSION.broken(request_name(request), values)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aisimulate.core.units import to_ms
 from aisimulate.replay.invariants.catalogue import Invariant
 from aisimulate.replay.invariants.requests import request_name
+from aisimulate.replay.observe.roster import ACTIVE
 
 if TYPE_CHECKING:
     from aisimulate.engine.pass_view import RankPass
@@ -46,6 +47,13 @@ def check_admission(worker: WatchedWorker, work: RankPass, sequence: Sequence, n
             f"admitted at {to_ms(at_ns):g} ms on worker {sequence.worker} rank {sequence.rank}, "
             f"in a pass of {place(worker, work.rank, now_ns)}",
         )
+
+
+def check_placement(worker: WatchedWorker, state: str, sequence: Sequence, now_ns: int) -> None:
+    """I14: requests go to active workers only."""
+    if state != ACTIVE:
+        where = place(worker, sequence.rank, now_ns)
+        raise Invariant.PLACEMENT.broken(request_name(sequence), f"placed on {where}, which is {state}")
 
 
 def check_block_counters(worker: WatchedWorker, number: int, now_ns: int) -> None:

@@ -48,13 +48,12 @@ def _expected(outcome: ReplayOutcome) -> Iterator[tuple[str, float]]:
     emitted = [request.emitted_tokens for request in done]
     inputs = sum(request.input_tokens for request in done)
     duration_ns = max((request.terminal_ns or 0 for request in done), default=0)
-    worker_s = outcome.workers * outcome.end_ns / NS_PER_S
+    prefill_s, worker_s = _worker_seconds(outcome)
     yield "completed_requests", len(done)
     yield "total_input_tokens", inputs
     yield "total_output_tokens", sum(emitted)
     yield "processed_tokens", inputs + sum(emitted)
     yield "duration_ms", duration_ns / NS_PER_MS
-    prefill_s = outcome.prefill_workers * outcome.end_ns / NS_PER_S
     yield "prefill_worker_seconds", prefill_s
     yield "decode_worker_seconds", worker_s
     gpu_s = prefill_s * outcome.prefill_gpus_per_worker + worker_s * outcome.gpus_per_worker
@@ -62,6 +61,14 @@ def _expected(outcome: ReplayOutcome) -> Iterator[tuple[str, float]]:
     yield "num_ttft_samples", sum(count > 0 for count in emitted)
     yield "num_tpot_samples", sum(count > 1 for count in emitted)
     yield from _means([request for request in done if request.emitted_tokens])
+
+
+def _worker_seconds(outcome: ReplayOutcome) -> tuple[float, float]:
+    """Time that the workers of the prefill and the decode pool were there, or were asked for."""
+    if (scaling := outcome.scaling) is not None:
+        return scaling.prefill_ns / NS_PER_S, scaling.decode_ns / NS_PER_S
+    whole_s = outcome.end_ns / NS_PER_S
+    return outcome.prefill_workers * whole_s, outcome.workers * whole_s
 
 
 def _means(emitting: list[Sequence]) -> Iterator[tuple[str, float]]:

@@ -61,6 +61,10 @@ class ObservedPairFleet(DisaggFleet):
         self.hub.before(now_ns)
         super()._settle_instant(now_ns)
 
+    def _start_passes(self, candidates: list[int], now_ns: int) -> None:
+        tell_who_waits(self.hub, self._workers, candidates)
+        super()._start_passes(candidates, now_ns)
+
     def _go_between(self, index: int, laggard: DecodeWorker | None) -> None:
         self.hub.before(self._now_ns)
         super()._go_between(index, laggard)
@@ -68,6 +72,14 @@ class ObservedPairFleet(DisaggFleet):
 
 class ObservedDestinationFirstFleet(ObservedPairFleet, DestinationFirstFleet):
     """The same for a `DestinationFirstFleet`."""
+
+
+def tell_who_waits(hub: Hub, workers: list[Worker], candidates: list[int]) -> None:
+    """Let a hub know which of the workers that may start a pass are between passes."""
+    for index in sorted(set(candidates)):
+        worker = workers[index]
+        if isinstance(worker, WatchedWorker) and not worker.busy:
+            hub.waits(worker)
 
 
 def watch_workers(workers: list[Worker], hub: Hub, prefill_workers: int = 0) -> list[Worker]:
@@ -80,6 +92,8 @@ def watch_workers(workers: list[Worker], hub: Hub, prefill_workers: int = 0) -> 
         flight = in_flight_of(worker)
         if flight is None:
             raise UnsupportedError("workers of this kind cannot be watched yet")
-        watched.append(WatchedWorker(worker, flight, index, hub, prefill_workers))
+        prefills = index < prefill_workers
+        number = index if prefills else index - prefill_workers
+        watched.append(WatchedWorker(worker, flight, index, hub, number=number, prefills=prefills))
     hub.begin(watched)
     return [*watched]

@@ -82,8 +82,9 @@ class ForwardPassLog(Observer):
         self._workers[worker.index] = worker
         self._logs[worker.index] = [_RankLog(now_ns) for _ in worker.ranks]
 
-    def left(self, worker: WatchedWorker) -> None:
+    def left(self, worker: WatchedWorker, now_ns: int) -> None:
         """Close the logs of a worker."""
+        del now_ns
         del self._workers[worker.index], self._logs[worker.index]
 
     def before(self, now_ns: int) -> None:

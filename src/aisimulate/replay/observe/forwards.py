@@ -29,8 +29,9 @@ class ForwardCount(Observer):
         del now_ns
         self._workers[worker.index] = worker
 
-    def left(self, worker: WatchedWorker) -> None:
+    def left(self, worker: WatchedWorker, now_ns: int) -> None:
         """Forget a worker."""
+        del now_ns
         del self._workers[worker.index]
 
     def started(self, worker: WatchedWorker) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
+    from aisimulate.replay.observe.arrivals import Routers
     from aisimulate.replay.outcome import ReplayOutcome
     from aisimulate.replay.report import Report
 
@@ -22,11 +23,23 @@ class Observer:
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Take note of the workers, before anything happens."""
 
+    def meet_routers(self, routers: Routers) -> None:
+        """Take note of the routers, where requests are placed by some; before anything happens."""
+
     def before(self, now_ns: int) -> None:
         """Take note that everything before `now_ns` has happened, and something happens then."""
 
+    def settled(self, now_ns: int) -> None:
+        """Take note that all of `now_ns` has happened, but for a decision to scale the pools."""
+
+    def arrived(self, sequences: list[Sequence]) -> None:
+        """Take note of requests that arrived, wherever they may have to wait."""
+
     def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
         """Take note that a request was queued on a worker."""
+
+    def waits(self, worker: WatchedWorker) -> None:
+        """Take note that a worker of a pair is between passes: prompts may have come and gone there."""
 
     def started(self, worker: WatchedWorker) -> None:
         """Take note that passes began."""
@@ -34,11 +47,17 @@ class Observer:
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Take note that the passes in flight ended, and with them these requests."""
 
+    def starting(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Take note that another worker was asked for, where pools scale."""
+
     def joined(self, worker: WatchedWorker, now_ns: int) -> None:
         """Take note that another worker got ready, where pools scale."""
 
-    def left(self, worker: WatchedWorker) -> None:
-        """Take note that a worker was removed, where pools scale."""
+    def draining(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Take note that a worker takes no more requests, where pools scale."""
+
+    def left(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Take note that a worker was removed, or not waited for any more, where pools scale."""
 
     def finish(self, end_ns: int) -> None:
         """Take note that the replay ended; `end_ns` is the last pass boundary or arrival."""
@@ -56,7 +75,7 @@ class Hub:
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = list(observers)
-        self._in_flight: set[int] = set()  # indices of workers
+        self._in_flight: set[WatchedWorker] = set()
         self.has_begun = False
 
     def begin(self, workers: list[WatchedWorker]) -> None:
@@ -65,39 +84,69 @@ class Hub:
         for observer in self._observers:
             observer.begin(workers)
 
+    def meet_routers(self, routers: Routers) -> None:
+        """Introduce the routers."""
+        for observer in self._observers:
+            observer.meet_routers(routers)
+
     def before(self, now_ns: int) -> None:
         """Pass on that the clock moves."""
         for observer in self._observers:
             observer.before(now_ns)
+
+    def settled(self, now_ns: int) -> None:
+        """Pass on that nothing but a decision is left to happen now."""
+        for observer in self._observers:
+            observer.settled(now_ns)
+
+    def arrived(self, sequences: list[Sequence]) -> None:
+        """Pass on that requests arrived."""
+        for observer in self._observers:
+            observer.arrived(sequences)
 
     def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
         """Pass on that a request was queued."""
         for observer in self._observers:
             observer.submitted(worker, sequence)
 
+    def waits(self, worker: WatchedWorker) -> None:
+        """Pass on that a worker is between passes."""
+        for observer in self._observers:
+            observer.waits(worker)
+
     def started(self, worker: WatchedWorker) -> None:
         """Pass on that passes began."""
-        self._in_flight.add(worker.index)
+        self._in_flight.add(worker)
         for observer in self._observers:
             observer.started(worker)
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Pass on that passes ended, if any were in flight."""
-        if worker.index not in self._in_flight:
+        if worker not in self._in_flight:
             return
-        self._in_flight.remove(worker.index)
+        self._in_flight.remove(worker)
         for observer in self._observers:
             observer.ended(worker, terminal)
+
+    def starting(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Pass on that a worker was asked for."""
+        for observer in self._observers:
+            observer.starting(worker, now_ns)
 
     def joined(self, worker: WatchedWorker, now_ns: int) -> None:
         """Pass on that a worker got ready."""
         for observer in self._observers:
             observer.joined(worker, now_ns)
 
-    def left(self, worker: WatchedWorker) -> None:
+    def draining(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Pass on that a worker takes no more requests."""
+        for observer in self._observers:
+            observer.draining(worker, now_ns)
+
+    def left(self, worker: WatchedWorker, now_ns: int) -> None:
         """Pass on that a worker was removed."""
         for observer in self._observers:
-            observer.left(worker)
+            observer.left(worker, now_ns)
 
     def finish(self, end_ns: int) -> None:
         """Pass on that the replay ended."""

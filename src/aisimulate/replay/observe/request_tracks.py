@@ -27,7 +27,7 @@ class RequestTracks:
         self._stages: dict[Sequence, str] = {}  # those that are open
 
     def enter(self, sequence: Sequence, now_ns: int) -> None:
-        """Open the track of a request, or pass over it."""
+        """Open the track of a request that was queued on a worker, or pass over it."""
         self.seen += 1
         if sequence.ordinal % self.stride:
             return
@@ -38,6 +38,9 @@ class RequestTracks:
             "worker": sequence.worker,
             "rank": sequence.rank,
         }
+        if sequence.arrival_ns < now_ns:
+            self._open(sequence, "unplaced", sequence.arrival_ns, None)
+            self.leave(sequence, now_ns)
         self._open(sequence, "queued", now_ns, lengths)
         if len(self._tracks) > self._most:
             self._thin_out()

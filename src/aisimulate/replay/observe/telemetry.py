@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import InputError
 from aisimulate.core.units import NS_PER_MS, NS_PER_S, clock_ns, to_ms
 from aisimulate.replay.observe.hub import Observer
+from aisimulate.replay.observe.roster import Roster
 from aisimulate.replay.observe.traffic import TrafficCounters
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.pass_view import Gauges
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
+    from aisimulate.replay.observe.arrivals import HitRates, Routers
 
 Sample = dict[str, Any]
 
@@ -54,9 +56,11 @@ class Telemetry(Observer):
         # When one sample too many would be due; multiples of a finite interval may be infinite.
         self._too_late_ns = clock_ns(min(MOST_SAMPLES * interval_ms, sys.float_info.max))
         self._sink = sink
-        self._workers: list[WatchedWorker] = []
-        self._gauges: list[list[Gauges]] = []
-        self._as_of: list[list[int]] = []  # when the gauges above were read
+        self._roster = Roster()
+        self._gauges: dict[WatchedWorker, list[Gauges]] = {}
+        self._as_of: dict[WatchedWorker, list[int]] = {}  # when the gauges above were read
+        self._routers: Routers | None = None
+        self._hit_rates: HitRates | None = None
         self._now_ns = 0
         self._ordinal = 0
         self._sampled_ns = 0
@@ -65,25 +69,71 @@ class Telemetry(Observer):
 
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Read all gauges."""
-        self._workers = workers
-        self._gauges = [[rank.gauges() for rank in worker.ranks] for worker in workers]
-        self._as_of = [[-1] * len(worker.ranks) for worker in workers]
+        self._roster.begin(workers)
+        for worker in workers:
+            self._read_gauges(worker, -1)
+
+    def _read_gauges(self, worker: WatchedWorker, as_of_ns: int) -> None:
+        self._gauges[worker] = [rank.gauges() for rank in worker.ranks]
+        self._as_of[worker] = [as_of_ns] * len(worker.ranks)
+
+    def meet_routers(self, routers: Routers) -> None:
+        """Begin to count what they find, and who waits there."""
+        self._routers, self._hit_rates = routers, routers.hit_rates()
+
+    def starting(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Read the gauges of another worker."""
+        self._roster.starting(worker)
+        self._read_gauges(worker, now_ns)
+
+    def joined(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Take note of a worker that is ready."""
+        del now_ns
+        self._roster.joined(worker)
+
+    def draining(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Take note of a worker that gets no more requests."""
+        del now_ns
+        self._roster.draining(worker)
+
+    def left(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Forget a worker."""
+        del now_ns
+        self._roster.left(worker)
+        del self._gauges[worker], self._as_of[worker]
 
     def before(self, now_ns: int) -> None:
         """Take the samples that lie before `now_ns`."""
         self._sample_until(now_ns - 1)
         self._now_ns = now_ns
 
+    def settled(self, now_ns: int) -> None:
+        """Take the sample of this instant, if there is one: before a decision changes the pools."""
+        self._sample_until(now_ns)
+
+    def arrived(self, sequences: list[Sequence]) -> None:
+        """Count arrivals. Between pools, a sample of this instant is taken before they are placed."""
+        self._traffic.arriving += len(sequences)
+        if self._roster.has_prefill_pool and self._ordinal and self._is_due(self._now_ns):
+            for worker in self._gauges:
+                if not worker.busy:
+                    self.waits(worker)
+            self._sample_until(self._now_ns)
+
     def submitted(self, worker: WatchedWorker, sequence: Sequence) -> None:
-        """Count an arrival; the gauges of its rank are read anew, with what a pass in flight has taken."""
-        self._traffic.arriving += 1  # a request of pools is queued on its prefill worker only
-        index, rank = worker.index, worker.ranks[sequence.rank]
-        passes = 0
-        if worker.busy and rank.run_batch and worker.start_ns < self._now_ns:
+        """Read the gauges of the rank of a request anew, with what a pass in flight has taken."""
+        rank = worker.ranks[sequence.rank]
+        if worker.busy:
             passes, boundary_ns = worker.passes_by(self._now_ns)
-            passes += boundary_ns < self._now_ns
-        self._gauges[index][sequence.rank] = rank.gauges(passes)
-        self._as_of[index][sequence.rank] = self._now_ns
+            gauges = rank.gauges_in_pass(max(1, passes + (boundary_ns < self._now_ns)))
+        else:
+            gauges = rank.gauges()
+        self._gauges[worker][sequence.rank] = gauges
+        self._as_of[worker][sequence.rank] = self._now_ns
+
+    def waits(self, worker: WatchedWorker) -> None:
+        """Read the gauges of a worker between passes, with what was handed over."""
+        self._read_gauges(worker, self._now_ns)
 
     def started(self, worker: WatchedWorker) -> None:
         """Count what was found in the cache."""
@@ -92,8 +142,7 @@ class Telemetry(Observer):
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Count what ended, and read the gauges of the worker."""
         self._traffic.ended(worker, terminal)
-        self._gauges[worker.index] = [rank.gauges() for rank in worker.ranks]
-        self._as_of[worker.index] = [self._now_ns] * len(worker.ranks)
+        self._read_gauges(worker, self._now_ns)
 
     def finish(self, end_ns: int) -> None:
         """Take the samples up to the end, and one of what is left."""
@@ -108,8 +157,11 @@ class Telemetry(Observer):
             raise InputError(self._too_many(last_ns))
         if self._ordinal == 0 and last_ns >= 0:
             self._sample("baseline", 0)
-        while (next_ns := clock_ns(self._ordinal * self._interval_ms)) <= last_ns:
-            self._sample("periodic", next_ns)
+        while self._is_due(last_ns):
+            self._sample("periodic", clock_ns(self._ordinal * self._interval_ms))
+
+    def _is_due(self, now_ns: int) -> bool:
+        return clock_ns(self._ordinal * self._interval_ms) <= now_ns
 
     def _too_many(self, last_ns: int) -> str:
         last_ms = to_ms(last_ns)
@@ -133,6 +185,7 @@ class Telemetry(Observer):
             "traffic": {
                 "duration_s": (at_ns - self._sampled_ns) / NS_PER_S,
                 **traffic.means(),
+                **self._found_by_routers(kind),
                 "avg_accept_length": 1.0 + extra / new_forwards if new_forwards else None,
                 "accept_length_forward_count": new_forwards,
             },
@@ -145,48 +198,44 @@ class Telemetry(Observer):
         self._sampled_ns = at_ns
         self._sink(sample)
 
+    def _found_by_routers(self, kind: str) -> Sample:
+        rates = self._hit_rates
+        mean, count = (0.0, 0) if rates is None or kind == "baseline" else rates.drain()
+        return {"avg_router_kv_hit_rate": mean, "router_kv_hit_rate_count": count}
+
     def _forwards_by(self, at_ns: int) -> int:
-        busy = (worker for worker in self._workers if worker.busy)
+        busy = (worker for worker in self._gauges if worker.busy)
         return self._traffic.forwards + sum(self._traffic.forwards_by(worker, at_ns) for worker in busy)
 
     def _pools(self, at_ns: int, traffic: TrafficCounters) -> Sample:
         """Gauges and counters of the pools, each numbered from 0; an aggregated one counts as decode pool."""
-        prefill = [worker for worker in self._workers if worker.prefills]
-        decode = self._workers[len(prefill) :]
+        prefill, decode = self._roster.pools()
+        pending = (0, 0) if self._routers is None else self._routers.pending()
         return {
             "prefill_scheduler_metrics": self._metrics_of(prefill, at_ns),
             "decode_scheduler_metrics": self._metrics_of(decode, at_ns),
             "prefill_interval_metrics": traffic.prefill.interval_metrics(),
             "decode_interval_metrics": traffic.decode.interval_metrics(),
-            "router_pending_prefill_requests": 0,
-            "router_pending_decode_requests": 0,
-            "active_prefill_ids": list(range(len(prefill))),
-            "active_decode_ids": list(range(len(decode))),
-            "starting_prefill_ids": [],
-            "starting_decode_ids": [],
-            "draining_prefill_ids": [],
-            "draining_decode_ids": [],
+            "router_pending_prefill_requests": pending[0],
+            "router_pending_decode_requests": pending[1],
+            **self._roster.ids(),
         }
 
     def _metrics_of(self, pool: list[WatchedWorker], at_ns: int) -> list[Sample]:
-        return [
-            entry
-            for number, worker in enumerate(pool)
-            for entry in self._scheduler_metrics(number, worker, at_ns)
-        ]
+        return [entry for worker in pool for entry in self._scheduler_metrics(worker, at_ns)]
 
-    def _scheduler_metrics(self, number: int, worker: WatchedWorker, at_ns: int) -> list[Sample]:
+    def _scheduler_metrics(self, worker: WatchedWorker, at_ns: int) -> list[Sample]:
         passes, boundary_ns = worker.passes_by(at_ns) if worker.busy else (0, 0)
         running = {work.rank for work in worker.doing} if passes else set()
         entries = []
         for index, rank in enumerate(worker.ranks):
-            gauges = self._gauges[worker.index][index]
-            if index in running and boundary_ns > self._as_of[worker.index][index]:
+            gauges = self._gauges[worker][index]
+            if index in running and boundary_ns > self._as_of[worker][index]:
                 gauges = rank.gauges(passes)
             total = gauges.total_blocks
             entries.append(
                 {
-                    "worker_id": number,
+                    "worker_id": worker.number,
                     "dp_rank": index,
                     "active_blocks": gauges.active_blocks,
                     "inactive_blocks": gauges.inactive_blocks,

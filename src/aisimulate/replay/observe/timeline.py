@@ -1,7 +1,8 @@
 """A replay as a trace to look at: Trace Event JSON for the Perfetto UI or chrome://tracing.
 
 One process per worker with a track per rank: a slice for each run of passes, and counters of its requests and
-KV blocks. One more process has a track for each sampled request: queued, prefill, decode, preempted.
+KV blocks; where pools scale, a track of its states too. One more process has a track for each sampled
+request: unplaced, queued, prefill, decode, preempted.
 The trace has a few events per planned run and per sampled request, not per pass or token.
 """
 
@@ -13,6 +14,8 @@ from aisimulate.core.units import NS_PER_MS
 from aisimulate.engine.sequence import REJECTED
 from aisimulate.replay.observe.hub import Observer
 from aisimulate.replay.observe.request_tracks import RequestTracks
+from aisimulate.replay.observe.roster import ACTIVE, DRAINING, STARTING
+from aisimulate.replay.observe.worker_stays import STATE_TID, WorkerStays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,16 +39,40 @@ class Timeline(Observer):
     """
 
     def __init__(self, most_requests: int = _MOST_REQUESTS) -> None:
-        self._workers: list[WatchedWorker] = []
+        self._pids: dict[WatchedWorker, int] = {}  # of all that ever were there
+        self._stays = WorkerStays()
+        self._are_pools = False
         self._events: list[tuple[int, Event]] = []  # (instant in ns, event without it)
         self._requests = RequestTracks(most_requests)
         self._now_ns = 0
 
     def begin(self, workers: list[WatchedWorker]) -> None:
         """Start the counters of all ranks."""
-        self._workers = workers
+        self._are_pools = any(worker.prefills for worker in workers)
+        self._stays.begin(workers)
         for worker in workers:
-            self._count(worker, 0)
+            self._meet(worker, 0)
+
+    def _meet(self, worker: WatchedWorker, now_ns: int) -> None:
+        self._pids[worker] = _FIRST_WORKER_PID + len(self._pids)
+        self._count(worker, now_ns)
+
+    def starting(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Give another worker its tracks."""
+        self._meet(worker, now_ns)
+        self._stays.enter(worker, STARTING, now_ns)
+
+    def joined(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Let a worker begin to serve."""
+        self._stays.enter(worker, ACTIVE, now_ns)
+
+    def draining(self, worker: WatchedWorker, now_ns: int) -> None:
+        """Let a worker begin to drain."""
+        self._stays.enter(worker, DRAINING, now_ns)
+
+    def left(self, worker: WatchedWorker, now_ns: int) -> None:
+        """End the tracks of a worker."""
+        self._stays.leave(worker, now_ns)
 
     def before(self, now_ns: int) -> None:
         """Move the clock."""
@@ -86,7 +113,7 @@ class Timeline(Observer):
 
     def _hands_over(self, worker: WatchedWorker) -> bool:
         """Whether a worker decodes what others computed."""
-        return self._workers[0].prefills and not worker.prefills
+        return self._are_pools and not worker.prefills
 
     def _known(self, worker: WatchedWorker, sequence: Sequence) -> Sequence:
         """Give the sequence under which a request was queued: between pools, that of its prefill."""
@@ -94,12 +121,13 @@ class Timeline(Observer):
 
     def finish(self, end_ns: int) -> None:
         """Draw what ended of the passes in flight, and end the stages that are open."""
-        for worker in self._workers:
+        for worker in self._pids:
             if worker.busy:
                 passes, boundary_ns = worker.passes_by(end_ns)
                 if passes:
                     self._draw(worker, passes, boundary_ns)
         self._requests.leave_all(end_ns)
+        self._stays.end(end_ns)
 
     # Tracks of workers --------------------------------------------------------------------------------
 
@@ -110,7 +138,7 @@ class Timeline(Observer):
                 "cat": "passes",
                 "ph": "X",
                 "dur": (end_ns - worker.start_ns) / _NS_PER_US,
-                "pid": _FIRST_WORKER_PID + worker.index,
+                "pid": self._pids[worker],
                 "tid": work.rank + 1,
                 "args": {
                     "passes": passes,
@@ -125,7 +153,7 @@ class Timeline(Observer):
             self._events.append((worker.start_ns, slice_))
 
     def _count(self, worker: WatchedWorker, now_ns: int) -> None:
-        pid = _FIRST_WORKER_PID + worker.index
+        pid = self._pids[worker]
         for number, rank in enumerate(worker.ranks):
             gauges = rank.gauges()
             requests = {"running": gauges.running_requests, "waiting": gauges.waiting_requests}
@@ -139,7 +167,11 @@ class Timeline(Observer):
     def document(self) -> dict[str, Any]:
         """Give the trace as a JSON value; its events are in order of time."""
         stages = ((now_ns, {**event, "pid": _REQUESTS_PID}) for now_ns, event in self._requests.events())
-        timed = sorted([*self._events, *stages], key=_instant)
+        stays = (
+            (since_ns, {**event, "pid": self._pids[worker]})
+            for worker, since_ns, event in self._stays.events()
+        )
+        timed = sorted([*self._events, *stages, *stays], key=_instant)
         events = [{**event, "ts": now_ns / _NS_PER_US} for now_ns, event in timed]
         return {
             "displayTimeUnit": "ms",
@@ -153,12 +185,13 @@ class Timeline(Observer):
             authored = sequence.turn.request_id
             text = f"request {sequence.ordinal + 1}" + ("" if authored is None else f" ({authored})")
             yield _name("thread_name", _REQUESTS_PID, sequence.ordinal + 1, text)
-        for worker in self._workers:
-            pid = _FIRST_WORKER_PID + worker.index
+        for worker, pid in self._pids.items():
             pool = "decode " * self._hands_over(worker) + "prefill " * worker.prefills
             yield _name("process_name", pid, 0, f"{pool}worker {worker.number}")
             for number in range(len(worker.ranks)):
                 yield _name("thread_name", pid, number + 1, f"rank {number}")
+            if self._stays.have_changed:
+                yield _name("thread_name", pid, STATE_TID, "state")
 
 
 def _kind(work: RankPass) -> str:

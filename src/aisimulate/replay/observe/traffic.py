@@ -45,7 +45,7 @@ class TrafficCounters:
     completed: list[Sequence] = field(default_factory=list)
     prefill: CacheCounters = field(default_factory=CacheCounters)
     decode: CacheCounters = field(default_factory=CacheCounters)
-    _in_flight: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)  # by worker
+    _in_flight: dict[WatchedWorker, tuple[int, int, int, int]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -69,12 +69,12 @@ class TrafficCounters:
             for sequence in work.admitted:
                 hit += sequence.admissions[-1][1]
                 looked_up += sequence.tokens
-        self._in_flight[worker.index] = forwards, hit, looked_up, preemptions
+        self._in_flight[worker] = forwards, hit, looked_up, preemptions
 
     def ended(self, worker: WatchedWorker, terminal: list[Sequence]) -> None:
         """Count what ended."""
         self.completed += [sequence for sequence in terminal if sequence.status == COMPLETED]
-        forwards, hit, looked_up, preemptions = self._in_flight.pop(worker.index)
+        forwards, hit, looked_up, preemptions = self._in_flight.pop(worker)
         self.forwards += worker.planned_passes * forwards
         self.extra_tokens += sum(worker.ranks[work.rank].extra_tokens for work in worker.doing)
         pool = self.prefill if worker.prefills else self.decode
@@ -84,7 +84,7 @@ class TrafficCounters:
 
     def forwards_by(self, worker: WatchedWorker, at_ns: int) -> int:
         """Count the decode forwards of a busy worker in the passes in flight that ended by then."""
-        return worker.passes_by(at_ns)[0] * self._in_flight[worker.index][0]
+        return worker.passes_by(at_ns)[0] * self._in_flight[worker][0]
 
     def means(self) -> dict[str, Any]:
         """Give counts, and means over the requests that completed in the interval (0.0 over none)."""
@@ -100,8 +100,6 @@ class TrafficCounters:
             "avg_itl_ms": _mean(gaps_ms),
             "ttft_count": len(waits_ns),
             "itl_count": len(gaps_ms),
-            "avg_router_kv_hit_rate": 0.0,
-            "router_kv_hit_rate_count": 0,
         }
 
 

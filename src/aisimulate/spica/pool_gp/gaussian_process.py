@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from aisimulate.spica.pool_gp.hyperparameters import Hyperparameters, fit_hyperparameters
+from aisimulate.spica.pool_gp.inputs import Inputs, same_labels
 from aisimulate.spica.pool_gp.matern import correlations, squared_distances
 
 if TYPE_CHECKING:
@@ -23,41 +24,46 @@ _LATER_ITERATIONS = 8
 
 
 class GaussianProcess:
-    """Learns one value as a function of features. Values are centred and scaled inside."""
+    """Learns one value as a function of numbers and labels. Values are centred and scaled inside."""
 
-    def __init__(self, features: int) -> None:
-        self._parameters = Hyperparameters.start(features)
+    def __init__(self, numbers: int, labels: int = 0) -> None:
+        self._parameters = Hyperparameters.start(numbers, labels)
         self._fits = 0
 
-    def fit(self, x: Floats, y: Floats, rows: NDArray[np.intp] | None = None) -> None:
-        """Learn all of `x` (rows of features) and `y`; `rows` choose the hyperparameters, all by default."""
+    def fit(self, x: Inputs, y: Floats) -> None:
+        """Learn all rows of `x` with their values `y`."""
         self._mean, self._deviation = float(y.mean()), float(y.std()) or 1.0
         values = (y - self._mean) / self._deviation
-        chosen = _spread(len(y)) if rows is None else rows[:_MOST_FITTED]
+        chosen = _spread(len(y))
         if self._fits % _FRESH_FIT_EVERY == 0:
-            start, iterations = Hyperparameters.start(x.shape[1]), _FRESH_ITERATIONS
+            start, iterations = Hyperparameters.start(*x.columns), _FRESH_ITERATIONS
         else:
             start, iterations = self._parameters, _LATER_ITERATIONS
         self._fits += 1
         self._parameters = fit_hyperparameters(x[chosen], values[chosen], start, iterations)
-        self._scaled = self._scale(x)
-        covariance = self._covariance(self._scaled, self._scaled)
+        self._known = self._scale(x)
+        covariance = self._covariance(self._known, self._known)
         covariance[np.diag_indices_from(covariance)] += self._parameters.noise_variance
         self._lower = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
         self._whitened = solve_triangular(self._lower, values, lower=True, check_finite=False)
 
-    def _scale(self, x: Floats) -> Floats:
-        return np.asarray(x * np.exp(-self._parameters.log_scales))
+    def _scale(self, x: Inputs) -> Inputs:
+        return Inputs(x.numbers * np.exp(-self._parameters.log_scales), x.labels)
 
-    def _covariance(self, rows: Floats, columns: Floats) -> Floats:
-        return self._parameters.signal_variance * correlations(squared_distances(rows, columns))
+    def _covariance(self, rows: Inputs, columns: Inputs) -> Floats:
+        parameters = self._parameters
+        shared = correlations(squared_distances(rows.numbers, columns.numbers))
+        shared *= parameters.signal_variance
+        if len(parameters.log_offsets):
+            shared += same_labels(rows.labels, columns.labels, parameters.offset_variances)
+        return shared
 
-    def at(self, x: Floats, beliefs: int = 0) -> Prediction:
+    def at(self, x: Inputs, beliefs: int = 0) -> Prediction:
         """Predict at candidates `x`, with room for `beliefs` of them to be believed."""
         scaled = self._scale(x)
-        shared = self._covariance(self._scaled, scaled)
-        explained = np.empty((len(self._scaled) + beliefs, len(x)))
-        known = len(self._scaled)
+        known = len(self._known)
+        shared = self._covariance(self._known, scaled)
+        explained = np.empty((known + beliefs, len(x)))
         explained[:known] = solve_triangular(
             self._lower, shared, lower=True, overwrite_b=True, check_finite=False
         )
@@ -73,7 +79,7 @@ class Prediction:
     """
 
     def __init__(
-        self, process: GaussianProcess, scaled: Floats, mean: Floats, explained: Floats, known: int
+        self, process: GaussianProcess, scaled: Inputs, mean: Floats, explained: Floats, known: int
     ) -> None:
         self._process = process
         self._scaled = scaled
@@ -81,9 +87,8 @@ class Prediction:
         self._known = known
         parameters = process._parameters
         self.mean = process._mean + process._deviation * mean
-        self._variance = parameters.signal_variance - np.einsum(
-            "ij,ij->j", explained[:known], explained[:known]
-        )
+        prior = parameters.signal_variance + float(parameters.offset_variances.sum())
+        self._variance = prior - np.einsum("ij,ij->j", explained[:known], explained[:known])
 
     @property
     def deviation(self) -> Floats:
@@ -93,7 +98,7 @@ class Prediction:
     def believe(self, index: int) -> None:
         """Take candidate `index` for observed at its mean."""
         explained = self._explained[: self._known]
-        shared = self._process._covariance(self._scaled[index : index + 1], self._scaled)[0]
+        shared = self._process._covariance(self._scaled[slice(index, index + 1)], self._scaled)[0]
         shared -= explained[:, index] @ explained
         noise = self._process._parameters.noise_variance
         shared /= np.sqrt(max(self._variance[index], 0.0) + noise)

@@ -23,6 +23,32 @@ _DRAWS = 16
 _VOLUME_SEED = 1
 
 
+def expected_gain(means: Floats, deviations: Floats, known: Floats) -> Floats:
+    """Return what each candidate is expected to add to the worth of `known` (values, one row each).
+
+    `means` and `deviations` (candidates, objectives) are of the logarithms.
+    """
+    if means.shape[1] == 1:
+        return expected_improvement(means[:, 0], deviations[:, 0], float(np.log(known).max()))
+    if means.shape[1] == 2:
+        return expected_area(means, deviations, known)
+    return expected_volume(means, deviations, known)
+
+
+def worth(values: Floats, unit: Floats) -> float:
+    """Return what values (n, objectives) are worth together, on the scale of `expected_gain`.
+
+    `unit` is the largest known value of each objective, to which three or more are scaled.
+    """
+    if values.shape[1] == 1:
+        return float(np.log(values).max())
+    if values.shape[1] == 2:
+        points = values[front_of_two(values)]
+        return float(((points[:, 0] - np.append(points[1:, 0], 0.0)) * points[:, 1]).sum())
+    directions = _directions(np.random.default_rng(_VOLUME_SEED), values.shape[1])
+    return float((_reach(values / unit, directions).max(0) ** values.shape[1]).mean())
+
+
 def expected_excess(mean: Floats, deviation: Floats, level: Floats) -> Floats:
     """Return E[max(Y - level, 0)] of log-normal Y, shape (candidates, levels); levels >= 0.
 
@@ -65,8 +91,7 @@ def expected_volume(means: Floats, deviations: Floats, known: Floats) -> Floats:
     """
     rng = np.random.default_rng(_VOLUME_SEED)
     objectives = means.shape[1]
-    directions = np.abs(rng.standard_normal((_DIRECTIONS, objectives))) + 1e-9
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    directions = _directions(rng, objectives)
     noise = rng.standard_normal((_DRAWS, objectives))
     total = np.zeros(len(means))
     unit = known.max(0) if len(known) else np.exp(means).max(0)
@@ -76,6 +101,11 @@ def expected_volume(means: Floats, deviations: Floats, known: Floats) -> Floats:
         gains = _reach(values, directions) ** objectives - best**objectives
         total += np.maximum(gains, 0.0).mean(1)
     return total / _DRAWS
+
+
+def _directions(rng: np.random.Generator, objectives: int) -> Floats:
+    directions = np.abs(rng.standard_normal((_DIRECTIONS, objectives))) + 1e-9
+    return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
 
 
 def _reach(values: Floats, directions: Floats) -> Floats:

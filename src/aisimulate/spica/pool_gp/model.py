@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aisimulate.spica.pool_gp.gaussian_process import Prediction
+    from aisimulate.spica.pool_gp.inputs import Inputs
 
     Floats = NDArray[np.float64]
 
@@ -34,12 +35,12 @@ def squash_bad_half(values: Floats) -> Floats:
 class Model:
     """Predicts the logarithms of the objectives, and the chance that a configuration is feasible."""
 
-    def __init__(self, features: int, objectives: int) -> None:
-        self._processes = [GaussianProcess(features) for _ in range(objectives)]
-        self._feasibility = GaussianProcess(features)
+    def __init__(self, numbers: int, labels: int, objectives: int) -> None:
+        self._processes = [GaussianProcess(numbers, labels) for _ in range(objectives)]
+        self._feasibility = GaussianProcess(numbers, labels)
         self._knows_infeasible = False
 
-    def fit(self, x: Floats, logs: Floats, prior: Floats | None, infeasible: Floats) -> None:
+    def fit(self, x: Inputs, logs: Floats, prior: Floats | None, infeasible: Inputs) -> None:
         """Learn logarithms of objectives (n, objectives) at `x`, as ratios to `prior` if there is one."""
         ratios = logs if prior is None else logs - prior
         for column, process in enumerate(self._processes):
@@ -51,14 +52,14 @@ class Model:
         if self._knows_infeasible:
             labels = np.concatenate([np.ones(len(x)), -np.ones(len(infeasible))])
             order = _mixed(len(x), len(infeasible))
-            self._feasibility.fit(np.concatenate([x, infeasible])[order], labels[order])
+            self._feasibility.fit(x.joined(infeasible)[order], labels[order])
 
-    def at(self, x: Floats, prior: Floats | None, beliefs: int) -> Outlook:
+    def at(self, x: Inputs, prior: Floats | None, beliefs: int) -> Outlook:
         """Predict at candidates, of which up to `beliefs` will be believed."""
         predictions = [process.at(x, beliefs) for process in self._processes]
         return Outlook(predictions, prior, self._chance(x))
 
-    def _chance(self, x: Floats) -> Floats:
+    def _chance(self, x: Inputs) -> Floats:
         if not self._knows_infeasible:
             return np.ones(len(x))
         prediction = self._feasibility.at(x)

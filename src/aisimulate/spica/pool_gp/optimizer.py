@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Generic
 import numpy as np
 
 from aisimulate.spica.pool_gp.acquisition import expected_gains, pick_batch
+from aisimulate.spica.pool_gp.considered import Considered
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
+from aisimulate.spica.pool_gp.inputs import Inputs
 from aisimulate.spica.pool_gp.model import Model
 from aisimulate.spica.pool_gp.pool import Key, Pool
 from aisimulate.spica.pool_gp.screening import Band, contradicts
+from aisimulate.spica.pool_gp.trials import PER_GROUP, best_of_groups, by_label, hardly_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +26,17 @@ if TYPE_CHECKING:
 
 FIRST_POINTS = 16
 _FEWEST_LEARNT = 8  # measurements before there is a model
-_SCREENED = 20_000  # keys screened at the start
+_SCREENED = 12_000  # keys screened at the start
+# Then, so many times, the neighbours of the best of them.
+_SCREEN_ROUNDS, _SCREEN_BEST, _SCREEN_NEAR = 6, 100, 20
 # Candidates per ask: from the whole pool, near the screened front, near the best measured ones.
-_DRAWN, _BANDED, _NEAR_BEST = 1_000, 600, 1_000
+_DRAWN, _BANDED, _NEAR_BEST = 800, 500, 1_000
 _MOST_BEST = 60  # members of the front whose neighbours are candidates; of a single objective
 _MOST_BEST_SINGLE = 8
 _POLISH_ROUNDS, _POLISHED, _POLISH_NEAR = 2, 24, 16
 _SHORTLIST = 400  # candidates that a batch is picked from
+_MOST_TRIALS = 2  # of a batch
+_MOST_HOPEFUL = 60  # groups that are kept in mind
 _TINY = 1e-9  # stands for values that have no logarithm
 _WIDEST = 9.0  # logarithm of how far below the best a value may be to make a difference
 # A single objective whose best has not grown by half a per cent for this many asks is stagnant.
@@ -53,6 +60,8 @@ class PoolOptimizer(Generic[Key]):
         self._logs: list[Floats] = []
         self._infeasible: list[Key] = []
         self._model: Model | None = None
+        self._hopeful: list[Key] = []
+        self._shortlisted: list[Key] = []  # what the last ask chose from: as good a start as any
         self._queue: list[Key] | None = None
         self._band: Band[Key] | None = None
         self._best, self._stagnant = 0.0, 0
@@ -92,9 +101,25 @@ class PoolOptimizer(Generic[Key]):
             drawn = drawn[: _SCREENED // 10]
             rows = far_apart(self._pool.features(drawn), FIRST_POINTS)
         else:
+            drawn, screened = self._climbed(drawn, screened)
             self._band = Band(drawn, screened)
+            groups = by_label(self._pool.labels(drawn))
+            self._hopeful = [
+                drawn[rows[row]] for rows in groups for row in spread_over_front(screened[rows], PER_GROUP)
+            ]
             rows = spread_over_front(screened, FIRST_POINTS)
         return [drawn[row] for row in rows]
+
+    def _climbed(self, keys: list[Key], screened: Floats) -> tuple[list[Key], Floats]:
+        """Go on screening near the best, and return all that was screened."""
+        for _ in range(_SCREEN_ROUNDS):
+            best = spread_over_front(screened, _SCREEN_BEST)
+            near = [key for row in best for key in self._pool.near(keys[row], _SCREEN_NEAR, self._rng)]
+            seen = set(keys)
+            fresh = [key for key in self._new(near) if key not in seen]
+            if fresh and (more := self._pool.screen(fresh)) is not None:
+                keys, screened = keys + fresh, np.concatenate([screened, more])
+        return keys, screened
 
     def _new(self, keys: Sequence[Key]) -> list[Key]:
         return [key for key in dict.fromkeys(keys) if key not in self._asked]
@@ -106,24 +131,31 @@ class PoolOptimizer(Generic[Key]):
 
     def _by_model(self, count: int) -> list[Key]:
         model, known = self._learn()
-        candidates = self._shortlist(model, known)
-        if not candidates:
+        considered = self._consider(model, known)
+        if not considered.keys:
             return self._at_random(count)
+        self._shortlisted = considered.best(_SHORTLIST)
+        given = self._trials(considered, known)[:count]
+        candidates = list(dict.fromkeys(given + self._shortlisted))
         outlook = self._outlook(model, candidates, count)
-        return [candidates[row] for row in pick_batch(outlook, known, count, self._explorers(known))]
+        rows = pick_batch(outlook, known, count, self._explorers(known), len(given))
+        return [candidates[row] for row in rows]
 
     def _learn(self) -> tuple[Model, Floats]:
         """Fit the model; return it and what it now thinks of the measured configurations."""
-        x, logs = self._pool.features(self._keys), np.array(self._logs)
+        x, logs = self._inputs(self._keys), np.array(self._logs)
         logs = np.maximum(logs, logs.max(0) - _WIDEST)
         prior = self._prior(self._keys)
         if prior is not None and contradicts(logs, prior):
             self._band, prior, self.prior_dropped = None, None, True
         if self._model is None:
-            self._model = Model(x.shape[1], self._objectives)
-        bad = self._pool.features(self._infeasible) if self._infeasible else x[:0]
+            self._model = Model(*x.columns, self._objectives)
+        bad = self._inputs(self._infeasible) if self._infeasible else x[slice(0)]
         self._model.fit(x, logs, prior, bad)
         return self._model, np.exp(self._model.at(x, prior, 0).means)
+
+    def _inputs(self, keys: Sequence[Key]) -> Inputs:
+        return Inputs(self._pool.features(keys), self._pool.labels(keys))
 
     def _prior(self, keys: Sequence[Key]) -> Floats | None:
         """Return the logarithms of the screened objectives, while the screen is believed."""
@@ -133,27 +165,47 @@ class PoolOptimizer(Generic[Key]):
         return None if screened is None else np.log(np.maximum(screened, self._band.floor))
 
     def _outlook(self, model: Model, keys: Sequence[Key], beliefs: int = 0) -> Outlook:
-        return model.at(self._pool.features(keys), self._prior(keys), beliefs)
+        return model.at(self._inputs(keys), self._prior(keys), beliefs)
 
-    def _shortlist(self, model: Model, known: Floats) -> list[Key]:
-        """Collect candidates, go on from the most promising ones, and keep the best."""
-        keys = self._new(self._candidates(known))
-        gains = np.empty(0)
-        fresh = keys
-        for rounds_left in range(_POLISH_ROUNDS, -1, -1):
+    def _consider(self, model: Model, known: Floats) -> Considered[Key]:
+        """Predict candidates, then go on from the most promising ones."""
+        considered: Considered[Key] = Considered()
+        fresh = self._new(self._candidates(known))
+        for round_ in range(_POLISH_ROUNDS + 1):
+            if round_:
+                near = [
+                    key
+                    for best in considered.best(_POLISHED)
+                    for key in self._pool.near(best, _POLISH_NEAR, self._rng)
+                ]
+                fresh = considered.without_known(self._new(near))
             if fresh:
-                gains = np.concatenate([gains, expected_gains(self._outlook(model, fresh), known)])
-            if not rounds_left:
-                break
-            top = np.argsort(-gains, kind="stable")[:_POLISHED]
-            near = [key for row in top for key in self._pool.near(keys[row], _POLISH_NEAR, self._rng)]
-            seen = set(keys)
-            fresh = [key for key in self._new(near) if key not in seen]
-            keys += fresh
-        return [keys[row] for row in np.argsort(-gains, kind="stable")[:_SHORTLIST]]
+                outlook = self._outlook(model, fresh)
+                considered.add(fresh, outlook, expected_gains(outlook, known))
+        return considered
+
+    def _trials(self, considered: Considered[Key], known: Floats) -> list[Key]:
+        """Choose what to try because much may follow from it, and remember what else was promising.
+
+        Only with a screen, which is right about much but may be wrong about an engine as a whole.
+        """
+        if self._band is None:
+            return []
+        labels = self._pool.labels(considered.keys)
+        measured = self._pool.labels(self._keys)
+        expected = float(considered.gains.max())
+        groups = hardly_known(measured, labels)
+        trials = best_of_groups(
+            considered.means, considered.deviations, considered.chance, groups, known, expected
+        )
+        self._hopeful = [considered.keys[row] for trial in trials[:_MOST_HOPEFUL] for row in trial.rows]
+        worthy = [trial for trial in trials if trial.value > max(expected, 0.0)]
+        rows = dict.fromkeys(int(trial.rows[0]) for trial in worthy)
+        return [considered.keys[row] for row in rows][:_MOST_TRIALS]
 
     def _candidates(self, known: Floats) -> list[Key]:
-        keys = self._pool.draw(_DRAWN, self._rng)
+        keys = self._pool.draw(_DRAWN, self._rng) + self._shortlisted + self._hopeful
+        keys += [key for hopeful in self._hopeful for key in self._pool.near(hopeful, 1, self._rng)]
         if self._band is not None:
             keys += self._band.draw(_BANDED, self._rng)
         best = spread_over_front(known, _MOST_BEST if self._objectives > 1 else _MOST_BEST_SINGLE)

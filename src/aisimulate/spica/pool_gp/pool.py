@@ -30,6 +30,10 @@ class Pool(Protocol[Key]):
         """Describe configurations by numbers of about [0, 1], one row each."""
         ...
 
+    def labels(self, keys: Sequence[Key]) -> NDArray[np.intp]:
+        """Label what configurations share that numbers do not say, one row each; may have no columns."""
+        ...
+
     def screen(self, keys: Sequence[Key]) -> Floats | None:
         """Estimate all objectives (positive, larger is better), one row each; None without a screen."""
         ...

@@ -9,7 +9,7 @@ import numpy as np
 
 from aisimulate.spica.finite_space import FiniteSpace, branch_backends
 from aisimulate.spica.samplers.placement_moves import PlacementMoves
-from aisimulate.spica.samplers.point_features import PointFeatures, load_features
+from aisimulate.spica.samplers.point_features import PointFeatures, engine_labels, load_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-    # Positive objectives of which more is better, from a selection and a parallel config.
-    Screen = Callable[[Mapping[str, Any], ParallelConfig], list[float]]
+    # Positive objectives of which more is better, one list per (selection, parallel config).
+    Screen = Callable[[Sequence[tuple[Mapping[str, Any], ParallelConfig]]], list[list[float]]]
     # The index of a point in the finite space, and the steps of every continuous range.
     PointKey = tuple[int, tuple[int, ...]]
 
@@ -43,6 +43,8 @@ class BranchPool:
         self._moves = PlacementMoves(self._space.placements)
         self._features = PointFeatures(branch, branch_backends(branch))
         self._rows: dict[int, list[float]] = {}
+        self._labels = engine_labels(self._space.placements)
+        self._knobs_size = self._space.size // max(1, len(self._space.placements))
         self._siblings: dict[tuple[int, int], list[int]] = {}
 
     @property
@@ -79,14 +81,19 @@ class BranchPool:
         steps = np.array([steps for _, steps in keys], dtype=np.float64) / RANGE_STEPS
         return np.column_stack([rows, *(load_features(column) for column in steps.T)])
 
+    def labels(self, keys: Sequence[PointKey]) -> NDArray[np.intp]:
+        """Label which engine each role runs: a backend in a shape has a speed of its own."""
+        placements = [index // self._knobs_size for index, _ in keys]
+        return self._labels[placements]
+
     def screen(self, keys: Sequence[PointKey]) -> Floats | None:
         """Estimate all objectives as `screen` does; a point that cannot run gets next to nothing."""
         if self._screen is None:
             return None
-        for key in keys:
-            if key not in self._screened:
-                point, floats = self.point(key)
-                self._screened[key] = self._screen(point.selection | floats, point.parallel_config)
+        fresh = [key for key in dict.fromkeys(keys) if key not in self._screened]
+        points = [self.point(key) for key in fresh]
+        chosen = [(point.selection | floats, point.parallel_config) for point, floats in points]
+        self._screened.update(zip(fresh, self._screen(chosen), strict=True))
         return np.array([self._screened[key] for key in keys])
 
     def _row(self, index: int) -> list[float]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aisimulate.spica.finite_space import FinitePoint
+    from aisimulate.spica.parallel_enum import ParallelConfig, ParallelShape
     from aisimulate.spica.search_space import BranchSpace
 
     Floats = NDArray[np.float64]
@@ -57,6 +58,16 @@ class PointFeatures:
         for name, encode in self._knobs.items():
             row += encode(point.selection[name])
         return row
+
+
+def engine_labels(placements: Sequence[tuple[str, ParallelConfig]]) -> NDArray[np.intp]:
+    """Number the engines (a backend in a shape) of each placement, one column per role."""
+    numbers: dict[tuple[str, ParallelShape], int] = {}
+    rows = [
+        [numbers.setdefault((backend, pool.shape), len(numbers)) for pool in role_pools(config).values()]
+        for backend, config in placements
+    ]
+    return np.array(rows, dtype=np.intp)
 
 
 def load_features(ratios: Floats) -> Floats:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from aisimulate.spica.samplers.branch_pool import PointKey
     from aisimulate.spica.search_space import BranchSpace
 
-    # The objectives' values as a replay would give them, estimated; None for what cannot run.
-    ObjectiveScreen = Callable[[Mapping[str, Any], ParallelConfig], list[float] | None]
+    # The objectives' values as replays would give them, estimated; None for what cannot run.
+    ObjectiveScreen = Callable[[Sequence[tuple[Mapping[str, Any], ParallelConfig]]], list[list[float] | None]]
 
 _SMALLEST = 1e-12
 
@@ -63,9 +63,11 @@ class PoolGpSampler:
         dropped = "the first replays contradict the screen, which is dropped"
         return [dropped] if self._optimizer.prior_dropped else []
 
-    def _screened(self, selection: Mapping[str, Any], config: ParallelConfig) -> list[float]:
+    def _screened(self, points: Sequence[tuple[Mapping[str, Any], ParallelConfig]]) -> list[list[float]]:
         assert self._screen is not None
-        values = self._screen(selection, config)
+        return [self._as_positive(values) for values in self._screen(points)]
+
+    def _as_positive(self, values: list[float] | None) -> list[float]:
         if values is None:
             return [_SMALLEST] * len(self._objectives)
         directions = (maximise for _, maximise in self._objectives)

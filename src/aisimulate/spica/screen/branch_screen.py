@@ -1,136 +1,140 @@
-"""The screen of a branch: from a selection of knobs to estimated objectives."""
+"""The screen of a search: from selections of knobs to estimated objectives."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.core.errors import AISimulateError
-from aisimulate.spica.config_goal import OptimizationTarget
-from aisimulate.spica.kv_estimate import estimate_kv_tokens, shape_engine_key
-from aisimulate.spica.parallel_enum import role_pools
-from aisimulate.spica.planner import enables_scaling
-from aisimulate.spica.screen.closed_loop import (
-    ClosedLoop,
-    Estimate,
-    ScreenPool,
-    screen_aggregated,
-    screen_disaggregated,
-)
-from aisimulate.spica.screen.step_times import EngineStepTimes
+import numpy as np
+
+from aisimulate.core.errors import UnsupportedError
+from aisimulate.spica.parallel_enum import ROLES, role_pools
+from aisimulate.spica.screen.closed_loop import ClosedLoop, screen_aggregated, screen_disaggregated
+from aisimulate.spica.screen.columns import unknown
+from aisimulate.spica.screen.engines import ScreenEngines
+from aisimulate.spica.screen.goals import is_open, objective_columns
+from aisimulate.spica.screen.open_loop import OpenLoop
+from aisimulate.spica.screen.requests import requests_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from aisimulate.spica.config import SmartSearchConfig
-    from aisimulate.spica.parallel_enum import ParallelConfig, ParallelShape, ReplicaParallelConfig
+    from aisimulate.spica.parallel_enum import ParallelConfig
+    from aisimulate.spica.screen.columns import EstimateColumns, PoolColumns
+    from aisimulate.spica.screen.engines import RolePoint
 
-# What an estimate says of each goal.
-_VALUES: dict[OptimizationTarget, Callable[[Estimate], float]] = {
-    OptimizationTarget.THROUGHPUT: lambda estimate: estimate.output_tok_s,
-    OptimizationTarget.THROUGHPUT_PER_GPU: lambda estimate: estimate.output_tok_s / estimate.gpus,
-    OptimizationTarget.THROUGHPUT_PER_USER: lambda estimate: estimate.tok_s_user,
-    OptimizationTarget.E2E_LATENCY: lambda estimate: estimate.e2e_ms,
-}
-
-
-def no_screen_reason(config: SmartSearchConfig) -> str | None:
-    """Say why candidates of a search cannot be screened; None when they can."""
-    space, workload = config.search_space, config.workload
-    unknown = [target.value for target in config.goal.targets if target not in _VALUES]
-    if workload.is_trace_based or workload.request_rate is not None:
-        return "only traffic with a fixed number of requests in flight can be screened"
-    if unknown:
-        return f"{' and '.join(unknown)} cannot be screened"
-    if workload.turns_per_session > 1 or workload.shared_prefix_ratio > 0:
-        return "sessions and shared prefixes cannot be screened"
-    if any(enables_scaling(policy) for policy in space.planner_scaling_policy):
-        return "fleets that scale cannot be screened"
-    if space.timing_mode != "additive" or space.aic_nextn:
-        return "only additive timing without drafts can be screened"
-    return None
+    # What a sampler knows of a candidate: its knobs, and its workers.
+    Point = tuple[Mapping[str, Any], ParallelConfig]
+    Floats = NDArray[np.float64]
 
 
 class BranchScreen:
-    """Estimates candidates of a search that `no_screen_reason` finds none against."""
+    """Estimates candidates of a search that `no_screen_reason` finds none against.
 
-    def __init__(self, config: SmartSearchConfig, backend_versions: Mapping[str, str]) -> None:
+    `context_tokens` is the longest sequence that the model takes. Raises UnsupportedError when the requests
+    of an open loop depend on each other.
+    """
+
+    def __init__(
+        self,
+        config: SmartSearchConfig,
+        backend_versions: Mapping[str, str],
+        context_tokens: int | None = None,
+    ) -> None:
         self._config = config
-        self._engines: dict[str, dict[str, Any]] = {
-            backend: {
-                "model_name": config.search_space.model_name,
-                "hardware_sku": config.search_space.hardware_sku,
-                "backend": backend,
-                "backend_version": version,
-                "allow_model_download": config.search_space.allow_model_download,
-            }
-            for backend, version in backend_versions.items()
-        }
-        self._times = lru_cache(maxsize=None)(self._new_times)
-        self._tokens = lru_cache(maxsize=None)(self._new_tokens)
+        self._engines = ScreenEngines(config, backend_versions)
+        self._open = self._open_loop(context_tokens) if is_open(config.workload) else None
 
-    def objectives(self, selection: Mapping[str, Any], config: ParallelConfig) -> list[float] | None:
+    def _open_loop(self, context_tokens: int | None) -> OpenLoop:
+        requests, space = requests_of(self._config.workload, context_tokens), self._config.search_space
+        if requests is None:
+            raise UnsupportedError("requests that wait for the answers to others cannot be screened")
+        roles = ("agg", "prefill", "decode")
+        caching = {role: getattr(space, f"{role}_enable_prefix_caching") for role in roles}
+        return OpenLoop(requests, self._config.goal.sla, self._engines.book, caching=caching)
+
+    def objectives(self, points: Sequence[Point]) -> list[list[float] | None]:
         """Estimate what a sampler is told: the signed score, or the raw values of a front, in order.
 
-        None for a candidate that cannot run.
+        None for a candidate that cannot run. All candidates are of one deployment mode.
         """
-        estimate, goal = self.estimate(selection, config), self._config.goal
-        if estimate is None:
-            return None
-        values = [_VALUES[target](estimate) for target in goal.targets]
-        return values if goal.is_pareto or goal.target.maximize else [-value for value in values]
+        if not points:
+            return []
+        values, goal = objective_columns(self.estimate(points), self._config.goal.targets), self._config.goal
+        if not goal.is_pareto and not goal.target.maximize:
+            values = -values
+        return [row if np.isfinite(row).all() else None for row in values.tolist()]
 
-    def estimate(self, selection: Mapping[str, Any], config: ParallelConfig) -> Estimate | None:
-        """Estimate a candidate; None when its KV cache holds no request, or its steps cannot be timed."""
-        try:
-            pools = {role: self._pool(selection, role, pool) for role, pool in role_pools(config).items()}
-            load = self._load(selection, pools)
-            if load is None:
-                return None
-            if "agg" in pools:
-                return screen_aggregated(pools["agg"], load)
-            return screen_disaggregated(pools["prefill"], pools["decode"], load)
-        except AISimulateError:
-            return None
+    def estimate(self, points: Sequence[Point]) -> EstimateColumns:
+        """Estimate candidates of one deployment mode; NaN for one that cannot run."""
+        mode = points[0][0]["deployment_mode"]
+        pools = {role: self._engines.columns(role, role_points(role, points)) for role in ROLES[mode]}
+        concurrency = self._concurrency([selection for selection, _ in points], list(pools.values())[-1])
+        return self.estimate_columns(list(pools.values()), concurrency)
 
-    def _pool(self, selection: Mapping[str, Any], role: str, pool: ReplicaParallelConfig) -> ScreenPool:
-        backend, shape = selection["backend"], pool.shape
-        budget = selection[f"{role}_max_num_batched_tokens"]
-        tokens = self._tokens(backend, shape, role, budget)
-        block = getattr(self._config.search_space, f"{role}_block_size")
-        return ScreenPool(
-            times=self._times(backend, shape),
-            backend=backend,
-            replicas=pool.replicas,
-            ranks=shape.dp,
-            gpus=pool.total_gpus,
-            max_batched_tokens=budget,
-            max_seqs=selection[f"{role}_max_num_seqs"],
-            kv_tokens=tokens // block * block,
-        )
+    def estimate_columns(self, pools: Sequence[PoolColumns], concurrency: Floats) -> EstimateColumns:
+        """Estimate candidates given as one pool each, or as a prefill and a decode pool.
 
-    def _load(self, selection: Mapping[str, Any], pools: Mapping[str, ScreenPool]) -> ClosedLoop | None:
+        `concurrency` is of no account where requests arrive by themselves.
+        """
         workload = self._config.workload
-        assert (
-            workload.isl is not None and workload.osl is not None and workload.num_request_ratio is not None
-        )
-        if any(pool.kv_tokens < workload.isl for pool in pools.values()):
-            return None
-        concurrency = workload.concurrency
-        if concurrency is None:
-            last = list(pools.values())[-1]
-            held = last.kv_tokens * last.total_ranks // (workload.isl + workload.osl // 2)
-            if held < 1:
-                return None
-            concurrency = max(1, int(selection["kv_load_ratio"] * held))
-        return ClosedLoop(workload.isl, workload.osl, concurrency, workload.num_request_ratio)
+        runs = (concurrency >= 1) | (self._open is not None)
+        for pool in pools:
+            runs &= pool.kv_tokens >= (workload.isl or 1)
+        found = unknown(np.sum([pool.gpus for pool in pools], axis=0))
+        rows = np.flatnonzero(runs)
+        if not len(rows):
+            return found
+        found.put(rows, self._known([pool.take(rows) for pool in pools], concurrency[rows]))
+        return found
 
-    def _new_times(self, backend: str, shape: ParallelShape) -> EngineStepTimes:
-        return EngineStepTimes(shape_engine_key(shape, **self._engines[backend]))
+    def _known(self, pools: list[PoolColumns], concurrency: Floats) -> EstimateColumns:
+        """Estimate candidates that can run."""
+        if self._open is not None:
+            return self._open.disaggregated(*pools) if len(pools) > 1 else self._open.aggregated(*pools)
+        workload, book = self._config.workload, self._engines.book
+        assert workload.isl and workload.osl and workload.num_request_ratio
+        waves = max(1.0, workload.num_request_ratio)
+        load = ClosedLoop(workload.isl, workload.osl, concurrency, waves)
+        if len(pools) == 1:
+            return screen_aggregated(pools[0], load, book)
+        return screen_disaggregated(pools[0], pools[1], load, book)
 
-    def _new_tokens(self, backend: str, shape: ParallelShape, role: str, max_num_tokens: int) -> int:
-        fraction = getattr(self._config.search_space, f"{role}_gpu_memory_utilization")
-        tokens = estimate_kv_tokens(
-            shape, **self._engines[backend], max_num_tokens=max_num_tokens, memory_fraction=fraction
-        )
-        return tokens or 0
+    @property
+    def is_open(self) -> bool:
+        """Whether requests arrive by themselves."""
+        return self._open is not None
+
+    @property
+    def engines(self) -> ScreenEngines:
+        """The engines of the search."""
+        return self._engines
+
+    def _concurrency(self, selections: Sequence[Mapping[str, Any]], last: PoolColumns) -> Floats:
+        """Return the requests in flight per candidate; 0 where not even one fits."""
+        workload = self._config.workload
+        if workload.concurrency is not None:
+            return np.full(len(selections), float(workload.concurrency))
+        if workload.kv_load_ratio is None:
+            return np.zeros(len(selections))
+        held = self.capacity(last)
+        ratios = np.array([selection["kv_load_ratio"] for selection in selections])
+        return np.where(held < 1, 0.0, np.maximum(1.0, np.floor(ratios * held)))
+
+    def capacity(self, last: PoolColumns) -> NDArray[np.int64]:
+        """Count the requests of mean length that fit the cache of the last role; 0 where lengths differ."""
+        workload = self._config.workload
+        if workload.isl is None or workload.osl is None:
+            return np.zeros_like(last.kv_tokens)
+        return last.kv_tokens * last.total_ranks // (workload.isl + workload.osl // 2)
+
+
+def role_points(role: str, points: Sequence[Point]) -> list[RolePoint]:
+    """Take one role out of candidates."""
+    tokens, seqs = f"{role}_max_num_batched_tokens", f"{role}_max_num_seqs"
+    return [
+        (selection["backend"], role_pools(config)[role], selection[tokens], selection[seqs])
+        for selection, config in points
+    ]

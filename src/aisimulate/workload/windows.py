@@ -34,6 +34,16 @@ def build_windows(path: str | Path, interval_s: float) -> list[Window]:
     return aggregate(read_arrivals(Path(path)), interval_s)
 
 
+def detected_arrivals(path: Path) -> list[Arrival]:
+    """Read the timed requests of a Mooncake trace, or of a Dynamo request trace, whose rows say so.
+
+    Raises InputError for a wrong row or an unreadable file.
+    """
+    number, line = next(text_lines(path))
+    first = parse_line(path, number, line)
+    return read_arrivals(path, "dynamo" if isinstance(first, dict) and "schema" in first else "mooncake")
+
+
 def read_arrivals(path: Path, trace_format: str = "mooncake") -> list[Arrival]:
     """Read the timed requests of a trace; later turns of a session have no time and are left out.
 

@@ -1,0 +1,105 @@
+"""The `export` command: a candidate of a recorded search as files that start it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.output import show
+from aisimulate.cli.parser import OneLineParser
+from aisimulate.cli.ranges import one_of
+from aisimulate.cli.recorded import guarded, named_run
+from aisimulate.core.console import say
+from aisimulate.core.errors import InputError
+from aisimulate.report.export.targets import TARGETS, export_candidate
+from aisimulate.report.files import check_writable, write_file
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from aisimulate.report.export.deployment import Export
+    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.recorded_run import RecordedRun
+
+_PROG = "aisimulate export"
+_BEST = "best"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    return guarded(_PROG, lambda: _run(arguments))
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog=_PROG,
+        description="Write what starts a candidate: commands, or files for containers and Kubernetes.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="a name of `runs list`, a file, or `last`")
+    parser.add_argument(
+        "candidate", metavar="CANDIDATE", help="its number on the result page and in `runs show`, or `best`"
+    )
+    parser.add_argument(
+        "--to", required=True, type=one_of(tuple(TARGETS)), metavar="TARGET", help=f"{', '.join(TARGETS)}"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write the files there instead of to stdout"
+    )
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    run = named_run(arguments.run)
+    candidate = find_candidate(run, arguments.candidate)
+    export = export_candidate(candidate.config, run.config.goal, arguments.to)
+    for remark in export.remarks:
+        say(f"{_PROG}: not expressed: {remark}")
+    if arguments.output is None:
+        return show(_PROG, _joined(export), DONE)
+    return _write(export, arguments.output)
+
+
+def find_candidate(run: RecordedRun, name: str) -> Candidate:
+    """Find a candidate by the number of its attempt, or the first of the ranking as `best`.
+
+    Raises InputError for one that is not there, or has no result.
+    """
+    if name == _BEST:
+        if not run.candidates:
+            raise InputError(f"{run.name}: has no feasible candidate")
+        return run.candidates[0]
+    number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else 0
+    attempt = next((attempt for attempt in run.attempts if attempt.number == number), None)
+    if attempt is None:
+        raise InputError(
+            f"{run.name}: there is no candidate {name!r}; give `best` or 1 to {len(run.attempts)}"
+        )
+    if attempt.outcome.candidate is None:
+        raise InputError(f"{run.name}: candidate {name} has no result: {attempt.outcome.reason}")
+    return attempt.outcome.candidate
+
+
+def _joined(export: Export) -> str:
+    """Put all files into one text; each begins with its name where there are several."""
+    if len(export.files) == 1:
+        return next(iter(export.files.values()))
+    return "\n".join(f"# ---- {name} ----\n{text}" for name, text in export.files.items())
+
+
+def _write(export: Export, folder: Path) -> int:
+    if not folder.exists():
+        folder.mkdir(parents=True)
+    if not folder.is_dir():
+        raise InputError(f"--output {folder}: is a file, expected a directory")
+    paths = {folder / name: text for name, text in export.files.items()}
+    for path in paths:
+        check_writable(path)
+    for path, text in paths.items():
+        write_file(path, text)
+        if path.suffix == ".sh":
+            path.chmod(0o755)
+    return show(_PROG, "".join(f"wrote {path}\n" for path in paths), DONE)

@@ -1,0 +1,235 @@
+"""The `init` command: a first search file from options, or from answers at the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from aisimulate.cli.arguments import positive
+from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.output import show
+from aisimulate.cli.parser import OneLineParser
+from aisimulate.cli.ranges import one_of, some_of
+from aisimulate.cli.recorded import guarded
+from aisimulate.config.messages import one_line
+from aisimulate.core.console import say
+from aisimulate.core.errors import InputError
+from aisimulate.report.dry_run import plan_lines
+from aisimulate.report.files import check_new, check_writable, write_file
+from aisimulate.report.first_config import FirstConfig, first_config_text
+from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.parallel_enum import BACKENDS
+from aisimulate.spica.plan import plan_search
+from aisimulate.spica.yaml_file import read_yaml_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_PROG = "aisimulate init"
+_GOALS = (
+    *("goodput_per_gpu", "goodput", "throughput_per_gpu", "throughput", "throughput_per_user"),
+    *("e2e_latency", "pareto"),
+)
+_LOADS = ("request_rate", "concurrency", "kv_load")
+_BOUNDS = ("ttft_ms", "itl_ms", "e2e_ms")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    return guarded(_PROG, lambda: _run(arguments))
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog=_PROG,
+        description="Write a commented search file; asks for what the options leave open.",
+        epilog="Traffic: --trace, or --isl and --osl with one of --request-rate, --concurrency, --kv-load.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--model", metavar="NAME", help="bundled name, or folder with a config.json")
+    parser.add_argument("--gpu", metavar="NAME", help="kind of GPU, such as h200_sxm")
+    parser.add_argument("--gpus", type=positive, metavar="N", help="most GPUs of a deployment")
+    parser.add_argument(
+        "--backend",
+        type=some_of(BACKENDS),
+        default=("vllm",),
+        metavar="NAMES",
+        help="engines to compare, of vllm,sglang,trtllm (default: vllm)",
+    )
+    parser.add_argument(
+        "--mode",
+        type=one_of(("agg", "disagg", "both")),
+        default="both",
+        metavar="NAME",
+        help="agg, disagg or both",
+    )
+    parser.add_argument("--context-length", type=positive, metavar="N", help="longest sequence to serve")
+    traffic = parser.add_argument_group("traffic")
+    traffic.add_argument("--trace", metavar="FILE", help="a request trace (docs/traces.md)")
+    traffic.add_argument("--trace-format", metavar="NAME", help="how to read it (default: mooncake)")
+    traffic.add_argument("--isl", type=positive, metavar="N", help="tokens of a prompt")
+    traffic.add_argument("--osl", type=positive, metavar="N", help="tokens of an answer")
+    traffic.add_argument("--request-rate", type=float, metavar="X", help="requests per second")
+    traffic.add_argument("--concurrency", type=positive, metavar="N", help="requests in flight")
+    traffic.add_argument("--kv-load", action="store_true", help="every load up to a full KV cache")
+    goal = parser.add_argument_group("goal")
+    goal.add_argument("--goal", type=one_of(_GOALS), metavar="NAME", help=f"one of {', '.join(_GOALS)}")
+    for name in _BOUNDS:
+        option = f"--{name.replace('_', '-')}"
+        goal.add_argument(option, type=float, metavar="MS", help=f"bound of the SLA: {name}")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of to stdout")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.output is None and arguments.overwrite:
+        raise InputError("--overwrite: has no effect without --output")
+    if arguments.output is not None:
+        if not arguments.overwrite:
+            check_new(arguments.output)
+        check_writable(arguments.output)
+    _ask_for_the_rest(arguments)
+    text = first_config_text(_answers(arguments))
+    plan = plan_search(_validated(text))
+    for line in plan_lines(plan):
+        if not line.startswith(" "):
+            say(f"{_PROG}: {line}")
+    if arguments.output is None:
+        return show(_PROG, text, DONE)
+    write_file(arguments.output, text)
+    return show(_PROG, f"wrote {arguments.output}: aisimulate spica --config {arguments.output}\n", DONE)
+
+
+def _validated(text: str) -> SmartSearchConfig:
+    """Load what was written, as the search will."""
+    try:
+        return SmartSearchConfig.model_validate(read_yaml_text(text))
+    except ValidationError as error:
+        raise InputError(one_line(error, "", SmartSearchConfig)) from error
+
+
+# What is asked ----------------------------------------------------------------------------------------
+
+
+def _ask_for_the_rest(arguments: argparse.Namespace) -> None:
+    """Ask for what no option gave. Raises InputError with the missing options where nobody can answer."""
+    missing = [name for name in ("model", "gpu", "gpus") if getattr(arguments, name) is None]
+    has_traffic = arguments.trace is not None or arguments.isl is not None
+    if not missing and has_traffic:
+        return
+    if not sys.stdin.isatty():
+        needed = [f"--{name}" for name in missing] + ["--trace, or --isl and --osl with a load"] * (
+            not has_traffic
+        )
+        raise InputError(f"missing: {', '.join(needed)}")
+    questions: dict[str, tuple[str, Callable[[str], Any]]] = {
+        "model": ("Model (a bundled name, or a folder with config.json)", str),
+        "gpu": ("Kind of GPU (such as h200_sxm, h100_sxm, b200_sxm)", str),
+        "gpus": ("Most GPUs of a deployment", positive),
+    }
+    for name in missing:
+        setattr(arguments, name, _asked(*questions[name]))
+    if not has_traffic:
+        _ask_for_traffic(arguments)
+    if not any(getattr(arguments, name) is not None for name in _BOUNDS):
+        arguments.ttft_ms = _asked(
+            "Longest time to the first token in ms (empty: none)", float, optional=True
+        )
+        arguments.itl_ms = _asked("Longest time between tokens in ms (empty: none)", float, optional=True)
+
+
+def _ask_for_traffic(arguments: argparse.Namespace) -> None:
+    arguments.trace = _asked("Trace file (empty: synthetic traffic)", str, optional=True)
+    if arguments.trace is not None:
+        return
+    arguments.isl = _asked("Tokens of a prompt", positive)
+    arguments.osl = _asked("Tokens of an answer", positive)
+    rate = _asked("Requests per second (empty: every load up to a full KV cache)", float, optional=True)
+    arguments.request_rate, arguments.kv_load = rate, rate is None
+
+
+def _asked(question: str, read: Callable[[str], Any], *, optional: bool = False) -> Any:  # noqa: ANN401
+    """Ask until an answer can be read. The question goes to stderr, so that stdout stays the file."""
+    while True:
+        sys.stderr.write(f"{question}: ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise InputError("the answers ended before the questions")
+        text = line.strip()
+        if not text and optional:
+            return None
+        try:
+            if text:
+                return read(text)
+        except (ValueError, argparse.ArgumentTypeError) as error:
+            say(f"  {error}")
+
+
+# What is answered -------------------------------------------------------------------------------------
+
+
+def _answers(arguments: argparse.Namespace) -> FirstConfig:
+    sla = {name: getattr(arguments, name) for name in _BOUNDS if getattr(arguments, name) is not None}
+    return FirstConfig(
+        model=arguments.model,
+        gpu=arguments.gpu,
+        gpus=arguments.gpus,
+        backends=arguments.backend,
+        mode=arguments.mode,
+        traffic=_traffic(arguments),
+        sla=sla,
+        goal=arguments.goal,
+        context_length=arguments.context_length,
+    )
+
+
+def _traffic(arguments: argparse.Namespace) -> dict[str, Any]:
+    loads = [name for name in _LOADS if getattr(arguments, name)]
+    if arguments.trace is not None:
+        return _trace(arguments, loads)
+    if arguments.trace_format is not None:
+        raise InputError("--trace-format: has no effect without --trace")
+    if arguments.isl is None or arguments.osl is None:
+        raise InputError("--isl and --osl: synthetic traffic needs both")
+    if len(loads) != 1:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in loads) or "none"
+        raise InputError(
+            f"synthetic traffic needs one of --request-rate, --concurrency, --kv-load; got {given}"
+        )
+    values = {
+        "request_rate": {"request_rate": arguments.request_rate, "num_request_ratio": 120},
+        "concurrency": {"concurrency": arguments.concurrency, "num_request_ratio": 4},
+        "kv_load": {"kv_load_ratio": [0.0, 1.0], "num_request_ratio": 4},
+    }
+    load: dict[str, Any] = dict(values[loads[0]])
+    if (
+        loads == ["kv_load"]
+        and (arguments.goal or ("goodput" if _has_sla(arguments) else "pareto")) != "pareto"
+    ):
+        load["kv_load_ratio"] = 0.8
+    return {"isl": arguments.isl, "osl": arguments.osl, **load}
+
+
+def _has_sla(arguments: argparse.Namespace) -> bool:
+    return any(getattr(arguments, name) is not None for name in _BOUNDS)
+
+
+def _trace(arguments: argparse.Namespace, loads: list[str]) -> dict[str, Any]:
+    others = [name for name in ("isl", "osl") if getattr(arguments, name) is not None]
+    others += [name for name in loads if name != "concurrency"]
+    if others:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise InputError(f"{named}: has no effect with --trace, which has lengths and times of its own")
+    traffic: dict[str, Any] = {"trace_path": arguments.trace}
+    if arguments.trace_format is not None:
+        traffic["trace_format"] = arguments.trace_format
+    if arguments.concurrency is not None:
+        traffic["replay_concurrency"] = arguments.concurrency
+    return traffic

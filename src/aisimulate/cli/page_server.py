@@ -1,0 +1,91 @@
+"""A live result page, served to this machine alone."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.recorded import run_of
+from aisimulate.core.console import say
+from aisimulate.core.errors import AISimulateError
+from aisimulate.report.page.render import page_html
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LOOPBACK = "127.0.0.1"
+
+
+def serve_page(path: Path, *, port: int, gpu_hour_price: float | None) -> int:
+    """Serve the page of the run in `path` until Ctrl-C, which is how it ends well.
+
+    Raises OSError when the port is taken, InputError when the run cannot be read.
+    """
+    run_of(path)
+    with page_server(path, port=port, gpu_hour_price=gpu_hour_price) as server:
+        say(f"http://{_LOOPBACK}:{server.server_port}/ (Ctrl-C ends it)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return DONE
+    return DONE
+
+
+def page_server(path: Path, *, port: int, gpu_hour_price: float | None) -> ThreadingHTTPServer:
+    """Bind a server of the page to the loopback address."""
+    return ThreadingHTTPServer((_LOOPBACK, port), partial(_Handler, path, gpu_hour_price))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers `/` with the page and `/state` with how far the search is; nothing else is there."""
+
+    server_version = "aisimulate"
+    sys_version = ""
+
+    def __init__(self, path: Path, gpu_hour_price: float | None, *rest: Any) -> None:  # noqa: ANN401
+        self._path = path
+        self._gpu_hour_price = gpu_hour_price
+        super().__init__(*rest)
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        if not self._is_addressed_here():
+            self._answer(HTTPStatus.FORBIDDEN, "text/plain", "this server is for its own machine\n")
+            return
+        try:
+            self._route()
+        except (AISimulateError, ValueError, OSError) as error:
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", f"{error}\n")
+
+    def _route(self) -> None:
+        if self.path == "/":
+            text = page_html(run_of(self._path), gpu_hour_price=self._gpu_hour_price, live=True)
+            self._answer(HTTPStatus.OK, "text/html", text)
+        elif self.path == "/state":
+            run = run_of(self._path)
+            state = {"attempts": len(run.attempts), "status": run.status}
+            self._answer(HTTPStatus.OK, "application/json", json.dumps(state))
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain", "there is only /\n")
+
+    def _is_addressed_here(self) -> bool:
+        """Whether the browser was sent here by our own name: another site's may lead here too."""
+        port = self.connection.getsockname()[1]
+        return self.headers.get("Host") in (f"{_LOOPBACK}:{port}", f"localhost:{port}")
+
+    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: ANN401 - as its base has it
+        """Keep the terminal quiet."""

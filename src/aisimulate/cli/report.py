@@ -1,0 +1,85 @@
+"""The `report` command: the result page of a recorded search, as a file or live on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aisimulate.cli.arguments import natural, port, price
+from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.output import show
+from aisimulate.cli.page_server import serve_page
+from aisimulate.cli.parser import OneLineParser
+from aisimulate.cli.recorded import guarded, run_of
+from aisimulate.cli.run_files import find_run
+from aisimulate.core.errors import InputError
+from aisimulate.report.files import check_writable, write_file
+from aisimulate.report.inside import look_inside, replayable_config
+from aisimulate.report.page.candidates import candidate_rows
+from aisimulate.report.page.render import page_html
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+_PROG = "aisimulate report"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    return guarded(_PROG, lambda: _run(arguments))
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog=_PROG,
+        description="Write the result page of a search: one HTML file that fetches nothing.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="a name of `runs list`, a file, or `last`")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="where to write it (default: RUN.html, here)"
+    )
+    parser.add_argument(
+        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
+    )
+    parser.add_argument(
+        "--inside",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="replay the N best again: their queues and caches over time, the origin of their pass times",
+    )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="show it at an address of this machine alone, up to date while the search runs",
+    )
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="the port to serve at (default: 0, which is any free one)"
+    )
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    path = find_run(arguments.run)
+    if arguments.serve:
+        if arguments.output is not None:
+            raise InputError("--output: has no effect with --serve, which writes no file")
+        if arguments.inside:
+            raise InputError("--inside: has no effect with --serve, whose candidates still change")
+        return serve_page(path, port=arguments.port or 0, gpu_hour_price=arguments.gpu_hour_price)
+    if arguments.port is not None:
+        raise InputError("--port: has no effect without --serve")
+    output = arguments.output or Path(f"{path.stem}.html")
+    check_writable(output, [path])
+    run = run_of(path)
+    inside = {
+        row.number: look_inside(replayable_config(run), row.candidate)
+        for row in candidate_rows(run)[: arguments.inside]
+    }
+    text = page_html(run, gpu_hour_price=arguments.gpu_hour_price, inside=inside)
+    write_file(output, text)
+    written = f"wrote {output} ({len(text.encode()) / 1e6:.1f} MB)\n"
+    return show(_PROG, written if output.is_file() else "", DONE)

@@ -1,0 +1,84 @@
+"""A whole answer on the terminal: the ranking, the front as a plot, what to verify, and the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aisimulate.report.evidence import evidence_line, verify_lines
+from aisimulate.report.front_plot import front_plot_lines
+from aisimulate.report.inside import is_short, look_inside, origins_text
+from aisimulate.report.ranking import ranking_text
+from aisimulate.spica.versions import program_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aisimulate.spica.config import Candidate, OptimizationGoal
+    from aisimulate.spica.recorded_run import RecordedRun
+    from aisimulate.spica.search import SearchResult
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a search found: the ranking or front, everything that was measured, and its evidence.
+
+    `numbers` are those of the attempts, by `id` of the candidate; None where nothing was recorded.
+    """
+
+    goal: OptimizationGoal
+    ranked: Sequence[Candidate]
+    measured: Sequence[Candidate]
+    evidence: str
+    numbers: Mapping[int, int] | None = None
+
+
+def answer_of_search(
+    result: SearchResult, origins: str = "", ranked: Sequence[Candidate] | None = None
+) -> Answer:
+    """Gather the answer of a search that just ended.
+
+    `origins` are those of `first_origins`; `ranked` is the ranking, or a part of it.
+    """
+    plan = result.plan
+    measured = [outcome.candidate for outcome in result.outcomes if outcome.candidate is not None]
+    evidence = evidence_line(
+        plan.config, program_versions(), result.backend_versions, plan.trace_digest, origins
+    )
+    return Answer(plan.config.goal, result.candidates if ranked is None else ranked, measured, evidence)
+
+
+def first_origins(result: SearchResult) -> str:
+    """Say where the pass times of the first candidate came from; empty where replaying it takes long."""
+    if result.interrupted or not result.candidates or not is_short(result.candidates[0]):
+        return ""
+    inside = look_inside(result.plan.config, result.candidates[0])
+    return origins_text(inside.origins, inside.beyond)
+
+
+def answer_of_run(run: RecordedRun) -> Answer:
+    """Gather the answer of a recorded search."""
+    fresh = [attempt for attempt in run.attempts if not attempt.cached]
+    numbers = {id(a.outcome.candidate): a.number for a in fresh if a.outcome.candidate is not None}
+    measured = [a.outcome.candidate for a in fresh if a.outcome.candidate is not None]
+    facts = run.facts
+    evidence = evidence_line(
+        run.config,
+        facts.get("versions", {}),
+        facts.get("backend_versions", {}),
+        facts.get("trace_sha256"),
+        str(facts.get("first_origins", "")),
+    )
+    return Answer(run.config.goal, run.candidates, measured, evidence, numbers)
+
+
+def answer_text(answer: Answer, top: int, gpu_hour_price: float | None = None) -> str:
+    """Write an answer that has a candidate."""
+    ranking = ranking_text(
+        answer.goal, answer.ranked, top, gpu_hour_price=gpu_hour_price, numbers=answer.numbers
+    )
+    lines = front_plot_lines(answer.goal, answer.ranked, answer.measured)
+    verify = verify_lines(answer.goal, answer.ranked)
+    if verify:
+        lines += ["verify on hardware against the closest others:", *(f"  {line}" for line in verify)]
+    return ranking + "\n".join([*lines, answer.evidence, ""])

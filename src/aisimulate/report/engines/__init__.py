@@ -1,0 +1,1 @@
+"""The arguments that start an engine as it was simulated."""

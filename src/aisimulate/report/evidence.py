@@ -1,0 +1,112 @@
+"""What an answer rests on, and what to measure on hardware before believing its order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aisimulate.report.figures import figures
+from aisimulate.report.missed_sla import is_sla_missed
+from aisimulate.report.numbers import number_text, share_text
+from aisimulate.report.shapes import candidate_text, telling_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from aisimulate.report.figures import Figure
+    from aisimulate.spica.config import Candidate, OptimizationGoal, SmartSearchConfig
+
+_RIVALS = 3
+_DIGEST_DIGITS = 12
+TIMING_MODES = {
+    "additive": "the time of its prefill plus that of its decode",
+    "fused": "the time of one forward over all its tokens",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A candidate close to the best: how far its goal is behind, and the figure in which they differ most."""
+
+    candidate: Candidate
+    gap: str
+    metric: str
+
+
+def evidence_line(
+    config: SmartSearchConfig,
+    versions: Mapping[str, str],
+    backend_versions: Mapping[str, str],
+    trace_digest: str | None,
+    origins: str = "",
+) -> str:
+    """Say on one line what the numbers were made with. `origins`: those of the first candidate's forwards."""
+    space = config.search_space
+    engines = ", ".join(f"{name} {version}" for name, version in backend_versions.items())
+    programs = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    parts = [
+        f"evidence: simulated with {programs}",
+        f"measurements of {engines} on {space.hardware_sku}",
+        f"{space.timing_mode} pass times",
+        f"seed {config.sweep.random_seed}",
+    ]
+    if trace_digest is not None:
+        parts.append(f"trace {trace_digest[:_DIGEST_DIGITS]}")
+    if origins:
+        parts.append(f"forwards of the first: {origins}")
+    return "; ".join(parts)
+
+
+def verify_lines(goal: OptimizationGoal, ranked: Sequence[Candidate]) -> list[str]:
+    """Name the closest candidates of other results, for the terminal.
+
+    None when all measured the same, or no request met the SLA, so that there is no winner.
+    """
+    if is_sla_missed(goal, ranked):
+        return []
+    found = rivals(ranked, figures(goal))
+    telling = telling_fields(ranked)
+    target = goal.targets[0].value
+    return [
+        f"{candidate_text(rival.candidate, telling)}: {target} {rival.gap}; {rival.metric}" for rival in found
+    ]
+
+
+def rivals(ranked: Sequence[Candidate], shown: Sequence[Figure]) -> list[Rival]:
+    """Find the candidates closest behind the first that measured differently from it and from each other."""
+    found: list[Rival] = []
+    seen = [candidate.metrics for candidate in ranked[:1]]
+    for candidate in ranked[1:]:
+        if candidate.metrics in seen:
+            continue  # a setting that never mattered
+        seen.append(candidate.metrics)
+        figure, own, other = _most_different(shown, ranked[0], candidate)
+        gap = _gap_text(shown[0].value(ranked[0]), shown[0].value(candidate))
+        texts = (_value_text(figure, value) for value in (own, other))
+        found.append(Rival(candidate, gap, f"{figure.title} {' against '.join(texts)}"))
+        if len(found) == _RIVALS:
+            break
+    return found
+
+
+def _value_text(figure: Figure, value: float) -> str:
+    return share_text(value) if figure.unit == "share" else number_text(value)
+
+
+def _gap_text(best: float | None, other: float | None) -> str:
+    if not best or other is None:
+        return "-"
+    return f"{(other - best) / best:+.1%}"
+
+
+def _most_different(
+    shown: Sequence[Figure], best: Candidate, other: Candidate
+) -> tuple[Figure, float, float]:
+    found = ((figure, figure.value(best) or 0.0, figure.value(other) or 0.0) for figure in shown)
+    return max(found, key=lambda item: _distance(item[1:]))
+
+
+def _distance(pair: Iterable[float]) -> float:
+    own, other = pair
+    size = max(abs(own), abs(other))
+    return abs(own - other) / size if size else 0.0

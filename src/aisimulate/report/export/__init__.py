@@ -1,0 +1,1 @@
+"""A candidate as files that start it: commands, compose files, Kubernetes resources."""

@@ -1,0 +1,179 @@
+"""The engines in containers of their own: a compose file for one machine, and plain Kubernetes resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.report.engines.command import option
+from aisimulate.report.export.coverage import unexpressed
+from aisimulate.report.export.deployment import GPUS_PER_NODE, Export, refuse_nodes
+from aisimulate.report.export.texts import head, yaml_text
+
+if TYPE_CHECKING:
+    from aisimulate.report.export.deployment import Deployment, Pool
+
+_PORT = 8000
+_IMAGES = {
+    "vllm": "vllm/vllm-openai:v{}",
+    "sglang": "lmsysorg/sglang:v{}",
+    "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:{}",
+}
+_FOLDER = "/aisimulate"
+_PAIR_REMARK = "the way from a prefill to a decode worker: a proxy for the engine has to join the two pools"
+
+
+def export_compose(deployment: Deployment, target: str) -> Export:
+    """Write a compose file with a service per worker, and a round robin in front of a single pool.
+
+    Raises InputError for workers that span nodes.
+    """
+    refuse_nodes(deployment, target)
+    remarks = _remarks(deployment)
+    services: dict[str, Any] = {}
+    first_gpu = 0
+    for pool in deployment.pools:
+        for number in range(pool.role.replicas):
+            services[f"{pool.role.name}-{number}"] = _service(deployment, pool, first_gpu)
+            first_gpu += pool.role.gpus_per_worker
+    files = {name: text for pool in deployment.pools for name, text in pool.command.files.items()}
+    if not deployment.is_pair:
+        files["nginx.conf"] = _balancer(list(services))
+        services["front"] = _front(list(services))
+    if first_gpu > GPUS_PER_NODE:
+        remarks.append(f"more than one machine: the GPUs are numbered 0 to {first_gpu - 1} on this one")
+    document = {"services": services, "volumes": {"huggingface": {}}}
+    text = yaml_text([document], head(deployment, remarks))
+    return Export({"compose.yaml": text, **files}, remarks)
+
+
+def export_kubernetes(deployment: Deployment, target: str) -> Export:
+    """Write a Deployment and a Service for each role. Raises InputError for workers that span nodes."""
+    refuse_nodes(deployment, target)
+    remarks = _remarks(deployment)
+    documents = []
+    files = {name: text for pool in deployment.pools for name, text in pool.command.files.items()}
+    if files:
+        meta = {"name": f"{deployment.name}-files"}
+        documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": files})
+    for pool in deployment.pools:
+        documents += [_kubernetes_deployment(deployment, pool), _kubernetes_service(deployment, pool)]
+    return Export({"kubernetes.yaml": yaml_text(documents, head(deployment, remarks))}, remarks)
+
+
+def _remarks(deployment: Deployment) -> list[str]:
+    remarks = unexpressed(deployment, ())
+    return [*remarks, _PAIR_REMARK] if deployment.is_pair else remarks
+
+
+def _image(deployment: Deployment) -> str:
+    return _IMAGES[deployment.backend].format(deployment.version)
+
+
+def _arguments(deployment: Deployment, pool: Pool, folder: str) -> list[str]:
+    """Give the arguments in a container, where files lie in `folder` and the server must listen to all."""
+    command = pool.command
+    named = [f"{folder}/{item}" if item in command.files else item for item in command.argv]
+    served = [*option("--host", "0.0.0.0"), *option("--port", _PORT)]
+    return [*named, *served]
+
+
+# Compose ----------------------------------------------------------------------------------------------
+
+
+def _service(deployment: Deployment, pool: Pool, first_gpu: int) -> dict[str, Any]:
+    last_gpu = first_gpu + pool.role.gpus_per_worker
+    device = {
+        "driver": "nvidia",
+        "device_ids": [str(gpu) for gpu in range(first_gpu, last_gpu)],
+        "capabilities": ["gpu"],
+    }
+    service: dict[str, Any] = {
+        "image": _image(deployment),
+        "entrypoint": [],
+        "command": [_escaped(item) for item in _arguments(deployment, pool, _FOLDER)],
+        "ipc": "host",
+        "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
+        "volumes": ["huggingface:/root/.cache/huggingface"],
+        "deploy": {"resources": {"reservations": {"devices": [device]}}},
+    }
+    service["volumes"] += [f"./{name}:{_FOLDER}/{name}:ro" for name in pool.command.files]
+    return service
+
+
+def _escaped(text: str) -> str:
+    """Keep compose from reading `$` as a variable."""
+    return text.replace("$", "$$")
+
+
+def _front(workers: list[str]) -> dict[str, Any]:
+    return {
+        "image": "nginx:stable",
+        "ports": [f"127.0.0.1:{_PORT}:{_PORT}"],
+        "volumes": ["./nginx.conf:/etc/nginx/nginx.conf:ro"],
+        "depends_on": workers,
+    }
+
+
+def _balancer(workers: list[str]) -> str:
+    servers = "".join(f"    server {name}:{_PORT};\n" for name in workers)
+    return (
+        "# Round robin over the workers, as it was simulated.\n"
+        "events {}\n"
+        "http {\n"
+        f"  upstream workers {{\n{servers}  }}\n"
+        "  server {\n"
+        f"    listen {_PORT};\n"
+        "    location / {\n"
+        "      proxy_pass http://workers;\n"
+        "      proxy_buffering off;\n"
+        "      proxy_read_timeout 1h;\n"
+        "    }\n  }\n}\n"
+    )
+
+
+# Kubernetes -------------------------------------------------------------------------------------------
+
+
+def _labels(deployment: Deployment, pool: Pool) -> dict[str, str]:
+    return {"app.kubernetes.io/name": deployment.name, "app.kubernetes.io/component": pool.role.name}
+
+
+def _kubernetes_deployment(deployment: Deployment, pool: Pool) -> dict[str, Any]:
+    labels = _labels(deployment, pool)
+    container: dict[str, Any] = {
+        "name": "engine",
+        "image": _image(deployment),
+        "command": _arguments(deployment, pool, _FOLDER),
+        "ports": [{"containerPort": _PORT}],
+        "envFrom": [{"secretRef": {"name": "hf-token-secret", "optional": True}}],
+        "resources": {"limits": {"nvidia.com/gpu": str(pool.role.gpus_per_worker)}},
+        "readinessProbe": {"httpGet": {"path": "/health", "port": _PORT}, "failureThreshold": 3},
+        "startupProbe": {
+            "httpGet": {"path": "/health", "port": _PORT},
+            "periodSeconds": 10,
+            "failureThreshold": 360,
+        },
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
+    volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    if pool.command.files:
+        name = f"{deployment.name}-files"
+        container["volumeMounts"].append({"name": name, "mountPath": _FOLDER, "readOnly": True})
+        volumes.append({"name": name, "configMap": {"name": name}})
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": volumes}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"{deployment.name}-{pool.role.name}", "labels": labels},
+        "spec": {"replicas": pool.role.replicas, "selector": {"matchLabels": labels}, "template": pod},
+    }
+
+
+def _kubernetes_service(deployment: Deployment, pool: Pool) -> dict[str, Any]:
+    labels = _labels(deployment, pool)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": f"{deployment.name}-{pool.role.name}", "labels": labels},
+        "spec": {"selector": labels, "ports": [{"port": _PORT, "targetPort": _PORT}]},
+    }

@@ -1,0 +1,106 @@
+"""What every export is made from: the engines of a candidate, and what it needs around them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.core.errors import InputError
+from aisimulate.report.engines.command import EngineCommand, Role
+from aisimulate.report.launch import engine_command
+from aisimulate.report.shapes import roles, scales
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GPUS_PER_NODE = 8
+"""Workers of more GPUs span nodes."""
+
+_NAME_LENGTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The workers of one role and the command that starts each of them."""
+
+    role: Role
+    command: EngineCommand
+
+    @property
+    def nodes_per_worker(self) -> int:
+        """Nodes that one worker spans."""
+        return -(-self.role.gpus_per_worker // GPUS_PER_NODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A candidate to export. `planner` are the settings of its planner, as the reference names them."""
+
+    config: Mapping[str, Any]
+    pools: tuple[Pool, ...]
+    planner: dict[str, Any] | None
+
+    @property
+    def backend(self) -> str:
+        """The engine."""
+        return str(self.config["backend"])
+
+    @property
+    def version(self) -> str:
+        """The version of the engine whose measurements were used."""
+        return str(self.config.get("backend_version") or "unknown")
+
+    @property
+    def model(self) -> str:
+        """The model as the engine is given it."""
+        return str(self.config["model_name"])
+
+    @property
+    def name(self) -> str:
+        """A name that Kubernetes takes, from that of the model."""
+        text = re.sub(r"[^a-z0-9]+", "-", self.model.rpartition("/")[2].lower())
+        return f"aisim-{text}"[:_NAME_LENGTH].strip("-")
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it has a prefill and a decode pool."""
+        return len(self.pools) > 1
+
+    @property
+    def routes_by_cache(self) -> bool:
+        """Whether a router that knows the caches stands in front of the workers."""
+        return self.config.get("router_mode") == "kv_router"
+
+
+@dataclass(slots=True)
+class Export:
+    """Files by name, and what they cannot say."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def deployment_of(config: Mapping[str, Any], planner: dict[str, Any] | None) -> Deployment:
+    """Gather what a candidate's configuration says.
+
+    Raises:
+        InputError: no command is known for its engine.
+    """
+    pools = []
+    for role in (Role(config, name) for name in roles(config)):
+        command = engine_command(role)
+        if command is None:
+            raise InputError(f"backend {config.get('backend')!r}: no command is known that starts it")
+        pools.append(Pool(role, command))
+    return Deployment(config, tuple(pools), planner if scales(config) else None)
+
+
+def refuse_nodes(deployment: Deployment, target: str) -> None:
+    """Raise InputError for workers that span nodes, where a target starts each of them on one."""
+    for pool in deployment.pools:
+        if pool.nodes_per_worker > 1:
+            raise InputError(
+                f"--to {target}: a {pool.role.name} worker has {pool.role.gpus_per_worker} GPUs, more than "
+                f"the {GPUS_PER_NODE} of a node; only --to dynamo spreads a worker over nodes"
+            )

@@ -1,0 +1,43 @@
+"""What a candidate can be exported to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.report.export.containers import export_compose, export_kubernetes
+from aisimulate.report.export.deployment import Export, deployment_of
+from aisimulate.report.export.dynamo import export_dynamo
+from aisimulate.report.export.llmd import export_llmd
+from aisimulate.report.export.scripts import export_scripts
+from aisimulate.spica.deploy import build_deployment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from aisimulate.spica.config import OptimizationGoal
+
+TARGETS = {
+    "vllm": export_scripts,
+    "sglang": export_scripts,
+    "trtllm": export_scripts,
+    "dynamo": export_dynamo,
+    "llm-d": export_llmd,
+    "compose": export_compose,
+    "kubernetes": export_kubernetes,
+}
+
+
+def export_candidate(config: Mapping[str, Any], goal: OptimizationGoal, target: str) -> Export:
+    """Write a candidate's files for one of `TARGETS`.
+
+    Raises:
+        InputError: the target cannot start it; what it can start but not set is in the remarks.
+    """
+    plan = build_deployment(
+        config,
+        backend_version=str(config.get("backend_version")),
+        optimization_target=goal.planner_optimization_target,
+        planner_sla=goal.sla,
+    )
+    return TARGETS[target](deployment_of(config, plan.planner_config), target)

@@ -1,0 +1,1 @@
+"""The result page: one HTML file that holds everything it shows and fetches nothing."""

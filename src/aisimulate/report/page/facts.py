@@ -1,0 +1,87 @@
+"""What was asked, and what the answer rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from aisimulate.report.evidence import TIMING_MODES, rivals
+from aisimulate.spica.config import Workload
+from aisimulate.spica.outcome import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aisimulate.report.figures import Figure
+    from aisimulate.report.page.candidates import Row
+    from aisimulate.report.page.scrub import Scrubber
+    from aisimulate.spica.recorded_run import RecordedRun
+
+
+def asked_yaml(run: RecordedRun, scrubber: Scrubber) -> str:
+    """Give the search as a YAML file that asks the same again; the trace by its name alone."""
+    return yaml.safe_dump(scrubber.value(run.facts.get("asked", {})), sort_keys=False, allow_unicode=True)
+
+
+def evidence(run: RecordedRun) -> dict[str, str]:
+    """List what the numbers rest on, by title."""
+    facts, space = run.facts, run.config.search_space
+    versions = [f"{name} {version}" for name, version in facts.get("versions", {}).items()]
+    engines = [f"{name} {version}" for name, version in facts.get("backend_versions", {}).items()]
+    digest = facts.get("trace_sha256")
+    return {
+        "Programs": ", ".join(versions) or "not recorded",
+        "Pass times and memory": f"aiconfigurator-core's measurements of {', '.join(engines) or 'unknown'} "
+        f"on {space.hardware_sku}; between measured points they are interpolated, beyond them extrapolated",
+        "Time of a mixed pass": f"{space.timing_mode}: {TIMING_MODES[space.timing_mode]}",
+        "Seed": str(facts.get("seed", "not recorded")),
+        "Traffic": f"SHA-256 {digest}" if digest else "synthetic, drawn from the seed",
+        "Search": f"SHA-256 {facts.get('config_sha256', 'not recorded')} of its configuration",
+    }
+
+
+def counts(run: RecordedRun) -> dict[str, int]:
+    """Count the attempts by how they ended; repeated ones are told apart."""
+    fresh = [attempt for attempt in run.attempts if not attempt.cached]
+    found = {status.value: sum(a.outcome.status is status for a in fresh) for status in Status}
+    return {
+        **{name: count for name, count in found.items() if count},
+        "repeated": len(run.attempts) - len(fresh),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedRival:
+    """A close candidate as the page shows it."""
+
+    number: int
+    label: str
+    gap: str
+    metric: str
+
+
+def numbered_rivals(rows: Sequence[Row], shown: Sequence[Figure]) -> list[NumberedRival]:
+    """Name what to measure on hardware before believing the order."""
+    by_candidate = {id(row.candidate): row for row in rows}
+    found = []
+    for rival in rivals([row.candidate for row in rows], shown):
+        row = by_candidate[id(rival.candidate)]
+        found.append(NumberedRival(row.number, row.label, rival.gap, rival.metric))
+    return found
+
+
+def question(config: Mapping[str, Any], scrubber: Scrubber) -> dict[str, str]:
+    """Sum up what was asked: model, hardware, traffic, goal and SLA."""
+    space, workload, goal = config["search_space"], config["workload"], config["goal"]
+    defaults = Workload.model_fields
+    asked = {name: value for name, value in workload.items() if value != defaults[name].default}
+    sla = {name: value for name, value in (goal.get("sla") or {}).items() if value is not None}
+    return {
+        "Model": scrubber.text(space["model_name"]),
+        "GPUs": f"up to {space['gpu_budget']} x {scrubber.text(space['hardware_sku'])}",
+        "Traffic": scrubber.text(", ".join(f"{name} {value}" for name, value in asked.items())),
+        "Goal": goal["target"],
+        "SLA": ", ".join(f"{name} {value:g}" for name, value in sla.items()) or "none",
+    }

@@ -1,0 +1,91 @@
+"""The requests of plain sessions, made with as little as the engine needs of each."""
+
+from __future__ import annotations
+
+from itertools import count, repeat
+from typing import TYPE_CHECKING
+
+from aisimulate.core.units import to_ms
+from aisimulate.engine.sequence import EVERY_BLOCK, Origin, Sequence
+from aisimulate.workload.plain import PlainSessions
+
+if TYPE_CHECKING:
+    from array import array
+
+
+class PlainRequests:
+    """Makes the requests of plain sessions in the order in which they start, and is the origin of all.
+
+    Request number i is that of session `starters[i]`, a list that may grow. Requests arrive at the instants
+    of the trace, unless it says nothing about them (`as_authored` is false).
+    """
+
+    __slots__ = ("_as_authored", "_common", "_sessions", "_starters", "_stride")
+
+    dp_rank = None  # none of them names a rank
+
+    def __init__(
+        self, sessions: PlainSessions, starters: array[int], stride: int, *, as_authored: bool
+    ) -> None:
+        self._sessions = sessions
+        self._starters = starters
+        self._stride = stride
+        self._as_authored = as_authored
+        self._common = sessions.common_blocks(stride)
+
+    @property
+    def extremes(self) -> tuple[int, int] | None:
+        """The longest prompt and the least output of all sessions; None if there are none."""
+        sessions = self._sessions
+        return (max(sessions.inputs), min(sessions.outputs)) if len(sessions) else None
+
+    def of(self, sequence: Sequence) -> Origin:
+        """Give the origin of one of the requests, which is seldom asked for."""
+        sessions, index = self._sessions, self._starters[sequence.ordinal]
+        row = _PlainRow((sessions, index))
+        arrival_ms = sessions.arrivals_ms[index] if self._as_authored else to_ms(sequence.arrival_ns)
+        return Origin(row, row, 0, arrival_ms)  # type: ignore[arg-type]  # all that is asked of them
+
+    def start(self, first: int, ready_ns: array[int]) -> list[Sequence]:
+        """Make the requests from number `first` on, ready at these instants."""
+        sessions, chosen = self._sessions, self._starters[first : first + len(ready_ns)]
+        inputs, outputs = map(sessions.inputs.__getitem__, chosen), map(sessions.outputs.__getitem__, chosen)
+        ids, bounds = sessions.ids, sessions.bounds
+        keys = repeat(None) if ids is None else (ids[bounds[i] : bounds[i + 1]] for i in chosen)
+        # The engine looks keys up, slices and compares them, which arrays do as well among themselves.
+        common = map(self._common.__getitem__, chosen) if self._common else repeat(EVERY_BLOCK)
+        columns = (ready_ns, inputs, outputs, keys, repeat(self._stride), repeat(False), common)
+        return list(map(Sequence, count(first), repeat(self), *columns))
+
+    def start_one(self, number: int, ready_ns: int) -> Sequence:
+        """Make one request, as `start` does."""
+        sessions, index = self._sessions, self._starters[number]
+        ids, bounds = sessions.ids, sessions.bounds
+        return Sequence(
+            number,
+            self,
+            ready_ns,
+            sessions.inputs[index],
+            sessions.outputs[index],
+            None if ids is None else ids[bounds[index] : bounds[index + 1]],  # type: ignore[arg-type]
+            self._stride,
+            common_blocks=self._common[index] if self._common else EVERY_BLOCK,
+        )
+
+
+class _PlainRow(tuple[PlainSessions, int]):
+    """All that is asked of the turn and the session that a request is: (sessions, index)."""
+
+    __slots__ = ()
+
+    request_id = metadata = dp_rank = None
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self[0].name(self[1])
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens that are asked for."""
+        return self[0].outputs[self[1]]

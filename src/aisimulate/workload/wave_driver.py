@@ -1,0 +1,117 @@
+"""A closed loop that ends as soon as it has settled (spec 08 section 4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aisimulate.core.units import NS_PER_MS
+from aisimulate.engine.sequence import COMPLETED
+from aisimulate.workload.driver import SessionDriver
+
+if TYPE_CHECKING:
+    from aisimulate.core.traffic import Workload
+    from aisimulate.engine.sequence import Sequence
+
+# Two waves agree when neither the time of a request nor that of a token differs by more.
+_AGREEMENT = 0.005
+# Of a wave, who may still be on the way when it is judged; it is looked at again after as many.
+_STRAGGLERS = 0.05
+_LEAST_LEFT_WAVES = 1.0  # with less to come there is nothing to save
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Means over the requests of one wave: those issued while each request in flight is replaced once."""
+
+    e2e_ms: float
+    ttft_ms: float
+    tpot_ms: float
+
+    def agrees(self, other: Wave) -> bool:
+        """Whether the two differ by little."""
+        pairs = ((self.e2e_ms, other.e2e_ms), (self.tpot_ms, other.tpot_ms))
+        return all(abs(mine - theirs) <= _AGREEMENT * theirs for mine, theirs in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """Closed-loop waves that are over: `mean` is that of the last two, `cap` the requests in flight.
+
+    `done` have completed, the last at `end_ns`, the first of the last wave `spread_ns` before; `left` of the
+    `total` requests were to come.
+    """
+
+    mean: Wave
+    cap: int
+    done: list[Sequence]
+    end_ns: int
+    spread_ns: int
+    total: int
+    left: int
+
+
+class Settled(Exception):
+    """Ends a replay: its last two waves agree, and all that follow would be like them."""
+
+    def __init__(self, waves: Waves) -> None:
+        super().__init__()
+        self.waves = waves
+
+
+class WaveDriver(SessionDriver):
+    """Feeds single requests to a replay with a cap, and raises `Settled` when two waves in a row agree."""
+
+    def __init__(self, workload: Workload, block_tokens: int) -> None:
+        super().__init__(workload, block_tokens)
+        assert workload.concurrency is not None
+        self._in_flight_cap = workload.concurrency
+        self._patience = max(1, int(_STRAGGLERS * workload.concurrency))
+        self._number, self._last = 0, Wave(0.0, 0.0, 0.0)
+        self._look_at = 2 * workload.concurrency  # when the wave after it is on the way, one can be over
+
+    def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
+        """Take note that a request ended at `now_ns`. Raises Settled."""
+        super().on_terminal(sequence, now_ns)
+        if self._waiting >= self._look_at:
+            self._look(now_ns)
+
+    def _look(self, now_ns: int) -> None:
+        """See whether a wave is over, and whether it was like the one before."""
+        cap, first = self._in_flight_cap, self._number * self._in_flight_cap
+        members = self.sequences[first : first + cap]
+        done = [s for s in members if s.status == COMPLETED and (s.terminal_ns or 0) <= now_ns]
+        self._look_at += self._patience
+        if len(done) < cap - self._patience or len(members) < cap:
+            return
+        wave, before = mean_wave(done), self._last
+        self._number, self._last = self._number + 1, wave
+        self._look_at = (self._number + 2) * cap
+        left = self._session_count - self._number * cap
+        if self._number > 1 and wave.agrees(before) and left >= _LEAST_LEFT_WAVES * cap:
+            ends_ns = [s.terminal_ns or 0 for s in done]
+            earlier = [s for s in self.sequences[:first] if s.status == COMPLETED]
+            spread_ns = max(ends_ns) - min(ends_ns)
+            done = [*earlier, *done]
+            mean = _between(before, wave)
+            raise Settled(Waves(mean, cap, done, max(ends_ns), spread_ns, self._session_count, left))
+
+
+def mean_wave(done: list[Sequence]) -> Wave:
+    """Average requests that completed."""
+    count = len(done) * NS_PER_MS
+    e2e_ns = sum((s.last_token_ns or 0) - s.arrival_ns for s in done)
+    ttft_ns = sum((s.first_token_ns or 0) - s.arrival_ns for s in done)
+    tpot_ns = sum(
+        ((s.last_token_ns or 0) - (s.first_token_ns or 0)) / max(1, s.tokens - s.input_tokens - 1)
+        for s in done
+    )
+    return Wave(e2e_ns / count, ttft_ns / count, tpot_ns / count)
+
+
+def _between(first: Wave, second: Wave) -> Wave:
+    return Wave(
+        (first.e2e_ms + second.e2e_ms) / 2,
+        (first.ttft_ms + second.ttft_ms) / 2,
+        (first.tpot_ms + second.tpot_ms) / 2,
+    )

@@ -1,0 +1,98 @@
+"""`aisimulate report`: files, the live server, and what it refuses."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+
+import pytest
+
+from aisimulate.cli.page_server import page_server
+from aisimulate.cli.report import main
+from tests.page.made_run import made_run
+
+
+@pytest.fixture
+def ledger(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AISIMULATE_RUNS", str(tmp_path))
+    made_run(tmp_path / "made.sqlite", 12)
+    return tmp_path / "made.sqlite"
+
+
+def test_it_writes_a_file_named_like_the_run(ledger, capsys):
+    assert main(["made"]) == 0
+    assert capsys.readouterr().out == "wrote made.html (4.9 MB)\n"
+    assert (ledger.parent / "made.html").read_text().startswith("<!doctype html>")
+
+
+def test_it_writes_where_it_is_told(ledger, tmp_path):
+    assert main([str(ledger), "-o", str(tmp_path / "page.html"), "--gpu-hour-price", "3"]) == 0
+    assert "Cost per million output tokens" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["nothing"], "there is no run 'nothing'"),
+        (["made", "-o", "none/page.html"], "is not a directory"),
+        (["made", "-o", "made.sqlite"], "would overwrite the input"),
+        (["made", "--port", "80"], "--port: has no effect without --serve"),
+        (["made", "--serve", "-o", "x.html"], "--output: has no effect with --serve"),
+    ],
+)
+def test_what_it_refuses(ledger, capsys, options, problem):
+    assert main(options) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "x"])
+def test_a_price_is_a_number(ledger, capsys, value):
+    with pytest.raises(SystemExit) as ended:
+        main(["made", "--gpu-hour-price", value])
+    assert ended.value.code == 2
+    assert "is not a finite number >= 0" in capsys.readouterr().err
+
+
+@pytest.fixture
+def ask(ledger):
+    """Ask a live server; return (status, headers, text)."""
+    with page_server(ledger, port=0, gpu_hour_price=None) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        def get(path, host=None, method="GET"):
+            connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+            connection.putrequest(method, path, skip_host=True)
+            connection.putheader("Host", f"127.0.0.1:{server.server_port}" if host is None else host)
+            connection.endheaders()
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            connection.close()
+            return answer.status, dict(answer.getheaders()), text
+
+        yield get
+        server.shutdown()
+
+
+def test_the_live_page_and_its_state(ask):
+    status, headers, text = ask("/")
+    assert (status, headers["Cache-Control"]) == (200, "no-store")
+    assert "connect-src 'self'" in text
+    assert json.loads(ask("/state")[2]) == {"attempts": 12, "status": "done"}
+    assert ask("/made.sqlite")[0] == 404
+
+
+def test_only_this_machine_is_answered(ask):
+    assert ask("/", host="evil.example:80")[0] == 403
+    assert ask("/state", host="")[0] == 403
+    assert ask("/", method="POST")[0] == 501
+
+
+def test_a_run_that_breaks_is_told(ask, ledger):
+    ledger.write_text("no ledger")
+    status, _, text = ask("/")
+    assert status == 500
+    assert "is damaged" in text

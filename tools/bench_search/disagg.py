@@ -1,0 +1,210 @@
+"""Pairs of a prefill and a decode pool: tokens per second and GPU against those per user.
+
+Closed loop. Requests wait for the prefill pool (a single queue) and slow down when the KV cache is nearly
+full; the screen knows neither, nor that each engine is a little slower or faster than its table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aisimulate.spica.parallel_enum import DisaggParallelConfig, ReplicaParallelConfig
+from aisimulate.spica.search_space import BranchSpace
+from tools.bench_search.hashed_noise import engine_bias, log_normal
+from tools.bench_search.problem import LOAD_STEPS, OBJECTIVES, Measured, area, load_step
+from tools.bench_search.step_tables import StepTables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from aisimulate.spica.parallel_enum import ParallelConfig
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+PREFILL_SEQS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+DECODE_SEQS = (256, 512, 1024)
+MOST_REQUESTS = 30_000
+_NOISE = 0.01
+_HALVINGS = 34
+_PRESSURE_FROM, _PRESSURE = 0.85, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Deployments in columns: engines by row of the tables, prefill budgets by place, counts as they are."""
+
+    prefill: Ints
+    prefill_replicas: Ints
+    decode: Ints
+    decode_replicas: Ints
+    budget: Ints
+    prefill_seqs: Ints
+    decode_seqs: Ints
+
+
+class Disagg:
+    """The problem for one table of step times, up to 64 GPUs."""
+
+    objectives = OBJECTIVES
+
+    def __init__(self, name: str, tables: str, backends: Sequence[str], gpu_budget: int = 64) -> None:
+        self.name = name
+        self.tables = StepTables(tables)
+        self.gpu_budget = gpu_budget
+        self.branch = _branch(self.tables, backends, gpu_budget)
+        names = self.tables.names
+        self._decode_bias = np.array([engine_bias("d", engine) for engine in names])
+        self._prefill_bias = np.array([engine_bias("p", engine) for engine in names])
+
+    def measure(self, selection: Mapping[str, Any], config: ParallelConfig) -> Measured | None:
+        """Return the outcome of a configuration, with 1 % noise on what is observed."""
+        points, steps = self._points(selection, config), load_step(selection)
+        values, feasible = self.solve(points, np.array([steps]))
+        if not feasible[0]:
+            return None
+        true = tuple(map(float, values[0]))
+        tag = repr((selection, config))
+        observed = [value * log_normal((tag, place), _NOISE) for place, value in enumerate(true)]
+        return Measured(tuple(observed), true)
+
+    def screen(self, selection: Mapping[str, Any], config: ParallelConfig) -> list[float] | None:
+        """Estimate by the tables alone: the slower of decode and prefill."""
+        points, tables = self._points(selection, config), self.tables
+        held = self.held(points)
+        if held[0] < 1:
+            return None
+        running = np.maximum(1.0, np.floor(load_step(selection) / LOAD_STEPS * held))
+        rate, gap_s = self._decode(points, running, np.ones(1), held * np.inf)
+        prompts = points.prefill_replicas * tables.ranks[points.prefill] * self._prompts(points)
+        rate = np.minimum(rate, prompts / self._pass_s(points))
+        return [float(rate[0] * tables.osl / config.total_gpus), float(1.0 / gap_s[0])]
+
+    def score(self, found: Sequence[Measured]) -> float:
+        """Return the area under what was measured, by its true values."""
+        return area(np.array([one.true for one in found]).reshape(-1, 2))
+
+    def held(self, points: Points) -> Floats:
+        """Count the requests that the decode pool's KV caches hold."""
+        tables = self.tables
+        per_rank = tables.kv_tokens[points.decode, 0]
+        tokens = per_rank * tables.ranks[points.decode] * points.decode_replicas
+        return np.asarray(tokens // (tables.isl + tables.osl // 2), dtype=float)
+
+    def gpus(self, points: Points) -> Ints:
+        """Count the GPUs of both pools."""
+        each = self.tables.gpus
+        return np.asarray(
+            each[points.prefill] * points.prefill_replicas + each[points.decode] * points.decode_replicas
+        )
+
+    def solve(self, points: Points, steps: Ints) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return both objectives at load ratios in thousandths, and which deployments can run."""
+        held = self.held(points)
+        inside = np.maximum(1.0, np.floor(steps / LOAD_STEPS * held))
+        feasible = (held >= 1) & self.holds_prompts(points) & (inside <= MOST_REQUESTS)
+        low, high = np.zeros(len(inside)), inside.copy()
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            rate, _ = self.decode(points, middle)
+            too_many = middle + rate * self.prefill_stay_s(points, rate) > inside
+            low, high = np.where(too_many, low, middle), np.where(too_many, middle, high)
+        rate, gap_s = self.decode(points, low)
+        return np.column_stack([rate * self.tables.osl / self.gpus(points), 1.0 / gap_s]), feasible
+
+    def decode(self, points: Points, running: Floats) -> tuple[Floats, Floats]:
+        """Return requests per second and seconds per token when `running` requests decode."""
+        return self._decode(points, running, self._decode_bias[points.decode], self.held(points))
+
+    def holds_prompts(self, points: Points) -> NDArray[np.bool_]:
+        """Tell where a prefill rank's KV cache holds a whole batch of prompts."""
+        room = self.tables.raw_kv_tokens[points.prefill, points.budget]
+        return np.asarray(room >= self._prompts(points) * self.tables.isl)
+
+    def keeps_up(self, points: Points, rate: Floats) -> NDArray[np.bool_]:
+        """Tell where the prefill pool can serve a rate."""
+        return np.asarray(rate < self._prefill_rate(points))
+
+    def prefill_stay_s(self, points: Points, rate: Floats) -> Floats:
+        """Return how long a prompt stays in the prefill pool, its queue included."""
+        bias = self._prefill_bias[points.prefill]
+        busy = np.minimum(rate / self._prefill_rate(points), 0.999999)
+        queue_s = busy / (1.0 - busy) * self._pass_s(points) * bias / 2.0
+        return np.asarray(self.tables.prefill_ms[points.prefill, 0] / 1e3 * bias + queue_s)
+
+    def exhaustive(self) -> float:
+        """Return the area under the true front."""
+        from tools.bench_search.disagg_truth import true_front  # noqa: PLC0415 - it imports this module
+
+        return area(true_front(self))
+
+    def _decode(self, points: Points, running: Floats, bias: Floats, held: Floats) -> tuple[Floats, Floats]:
+        ranks = self.tables.ranks[points.decode] * points.decode_replicas
+        batch = np.minimum(running / ranks, points.decode_seqs)
+        gap_s = self.tables.decode_ms(points.decode, batch) * bias / 1e3
+        pressure = np.maximum(running / np.maximum(held, 1.0) - _PRESSURE_FROM, 0.0)
+        gap_s = gap_s * (1.0 + _PRESSURE * pressure)
+        served = np.minimum(running, ranks * points.decode_seqs)
+        return served / (self.tables.osl * gap_s), gap_s
+
+    def _prefill_rate(self, points: Points) -> Floats:
+        """Return the prompts per second of a whole prefill pool."""
+        prompts = points.prefill_replicas * self.tables.ranks[points.prefill] * self._prompts(points)
+        return np.asarray(prompts / (self._pass_s(points) * self._prefill_bias[points.prefill]))
+
+    def _pass_s(self, points: Points) -> Floats:
+        """Return the seconds of a prefill pass by the table."""
+        place = np.log2(self._prompts(points)).astype(int)
+        return np.asarray(self.tables.prefill_ms[points.prefill, place] / 1e3)
+
+    def _prompts(self, points: Points) -> Ints:
+        """Count the prompts that one prefill pass takes."""
+        room = np.array(self.tables.budgets)[points.budget] // self.tables.isl
+        return np.minimum(points.prefill_seqs, room)
+
+    def _points(self, selection: Mapping[str, Any], config: ParallelConfig) -> Points:
+        assert isinstance(config, DisaggParallelConfig)
+        engines, backend = self.tables.engines, selection["backend"]
+        columns = (
+            engines[backend, config.prefill.shape],
+            config.prefill.replicas,
+            engines[backend, config.decode.shape],
+            config.decode.replicas,
+            self.tables.budgets.index(selection["prefill_max_num_batched_tokens"]),
+            selection["prefill_max_num_seqs"],
+            selection["decode_max_num_seqs"],
+        )
+        return Points(*(np.array([column]) for column in columns))
+
+
+def _branch(tables: StepTables, backends: Sequence[str], gpu_budget: int) -> BranchSpace:
+    """Pair every prefill pool with every decode pool of the same backend that fits beside it."""
+    supported: dict[DisaggParallelConfig, frozenset[str]] = {}
+    for backend in backends:
+        pools = [
+            ReplicaParallelConfig(shape, replicas)
+            for shape in tables.shapes(backend)
+            for replicas in range(1, gpu_budget // shape.gpus_per_worker + 1)
+        ]
+        for prefill in pools:
+            for decode in pools:
+                if prefill.total_gpus + decode.total_gpus <= gpu_budget:
+                    pair = DisaggParallelConfig(prefill, decode)
+                    supported[pair] = supported.get(pair, frozenset()) | {backend}
+    knobs: dict[str, list[Any]] = {
+        "router_mode": ["round_robin"],
+        "planner_scaling_policy": ["disabled"],
+        "prefill_max_num_batched_tokens": list(tables.budgets),
+        "prefill_max_num_seqs": list(PREFILL_SEQS),
+        "decode_max_num_batched_tokens": [8192],
+        "decode_max_num_seqs": list(DECODE_SEQS),
+        "backend": list(backends),
+    }
+    return BranchSpace(
+        "disagg", tuple(supported), supported, knobs, gpu_budget, {"kv_load_ratio": (0.0, 1.0)}
+    )
