@@ -28,6 +28,7 @@ from spica_walk import (
     SCREENED,
     SEEDED,
     SESSIONS,
+    SETTLING,
     SHARED,
     SHARED_DISK,
     SIZED,
@@ -404,6 +405,7 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Refused(DRAWN, {"sweep.max_suggest_mb": 900}, "only the sampler vizier is limited", Why.CHOICE),
     ),
     "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
+    "early_stop": (Acts(SETTLING, {"sweep.early_stop": "off"}, ("statuses",)),),
     "load_predictor_choice": (
         Acts(FORECAST, {"sweep.load_predictor_choice": "replay"}, ("payloads", "pools")),
         Inert(

@@ -70,7 +70,8 @@ class Budget:
 class SearchState:
     """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order.
 
-    `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again.
+    `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again. `short` has
+    what candidates that were replayed in part are, by the identity of the candidate.
     """
 
     progress: Progress
@@ -78,6 +79,7 @@ class SearchState:
     time_budget: TimeBudget = field(default_factory=TimeBudget)
     cache: dict[str, Outcome] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
+    short: dict[int, Prepared] = field(default_factory=dict)
     rounds: int = 0
 
     @property
@@ -277,6 +279,8 @@ class BranchSearch:
             self._keys.add(step.key)
         self._state.cache[step.key] = outcome
         self._state.outcomes.append(outcome)
+        if isinstance(step.work, Prepared) and step.work.short and outcome.candidate is not None:
+            self._state.short[id(outcome.candidate)] = step.work
         self._tell(step, outcome, cached=False)
         return outcome.candidate is not None
 

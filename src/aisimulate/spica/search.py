@@ -14,6 +14,7 @@ from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
+from aisimulate.spica.finalists import replay_finalists, reported
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
 from aisimulate.spica.ledger import LedgerError
@@ -172,7 +173,7 @@ def _search(
         error.candidates = _merge(plan.config, state.candidates)
         raise
     result.out_of_time = any(report.stop is Stop.TIME for report in result.branches)
-    result.candidates = _merge(plan.config, state.candidates)
+    result.candidates = _merge(plan.config, reported(state.candidates))
     if ledger is not None and result.problem is None:
         ledger.describe(status=result.status)
     coverage = _coverage(result)
@@ -200,6 +201,7 @@ def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> Eval
         backend_versions={name: _version(sku, name, asked.get(name)) for name in plan.backends},
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
+        trace_sessions=plan.trace_sessions,
     )
 
 
@@ -270,6 +272,7 @@ def _search_branches(
                 search.run(on_round)
             if search.report.stop is Stop.TIME:
                 break
+        replay_finalists(plan.config, state, pool, observer)
 
 
 def _search_kind(
@@ -303,7 +306,7 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
         module = importlib.import_module("aisimulate.spica.screen.branch_screen")
         try:
             screen: BranchScreen = module.BranchScreen(
-                config, context.backend_versions, plan.model_context_tokens
+                config, context.backend_versions, plan.model_context_tokens, plan.branches
             )
             return screen
         except UnsupportedError as error:
