@@ -155,6 +155,17 @@ def test_the_downloaded_search_asks_the_same(run, page):
     assert again.model_dump(mode="json") == run.config.model_dump(mode="json")
 
 
+def test_another_run_stands_beside_it(run, tmp_path):
+    other = made_run(tmp_path / "other.sqlite", 12, model="/srv/models of acme/other <b>")
+    page = Page(page_html(run, other=other))
+    text = page.texts["other-run-table"]
+    assert "search_space.model_name" in text
+    assert '"other <b>"' in text
+    assert "/srv" not in text
+    assert "throughput_per_gpu" in text
+    assert "other-run-table" not in Page(page_html(run)).texts
+
+
 def test_a_search_without_a_result_has_a_page(tmp_path):
     run = made_run(tmp_path / "empty.sqlite", 0)
     page = Page(page_html(run))

@@ -20,6 +20,7 @@ from aisimulate.report.page.candidates import candidate_rows, candidates_data, i
 from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question
 from aisimulate.report.page.rejected import rejected_groups
 from aisimulate.report.page.scrub import Scrubber
+from aisimulate.report.runs import comparison_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,17 +40,25 @@ def page_html(
     gpu_hour_price: float | None = None,
     live: bool = False,
     inside: Mapping[int, Inside] | None = None,
+    other: RecordedRun | None = None,
 ) -> str:
     """Write the page of a run. `live`: it asks the server it came from whether the run went on.
 
-    `inside`: what second replays of some candidates showed, by the numbers of their attempts.
+    `inside`: what second replays of some candidates showed, by the numbers of their attempts. `other`: a run
+    to set beside this one.
 
     Raises AISimulateError when the plotting library is not where its package says.
     """
     shown = figures(run.config.goal, gpu_hour_price)
     rows = candidate_rows(run)
     rated = importances(rows, shown)
-    scrubber = Scrubber([run.config.workload.trace_path, run.config.search_space.model_name])
+    paths = [
+        name
+        for item in (run, other)
+        if item is not None
+        for name in (item.config.workload.trace_path, item.config.search_space.model_name)
+    ]
+    scrubber = Scrubber(paths)
     data = _data(run, rows, shown, rated, asked_yaml(run, scrubber))
     data |= {"live": live, "inside": {number: _inside(item) for number, item in (inside or {}).items()}}
     scripts = {"plotly": plotly_js(), "page": "\n".join(_asset(name) for name in _SCRIPTS)}
@@ -64,6 +73,7 @@ def page_html(
         rejected=rejected_groups(run, scrubber),
         evidence=data["evidence"],
         rivals=numbered_rivals(rows, shown),
+        comparison=[] if other is None else scrubber.value(comparison_rows(run, other)),
         data=script_json(scrubber.value(data)),
         scripts=scripts,
         script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
