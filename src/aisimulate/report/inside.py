@@ -92,7 +92,7 @@ def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
         report = execute(payload, observers=[watch])
     except UnsupportedError as error:
         return Inside(note=f"not watched: {error}")
-    except AISimulateError as error:
+    except (AISimulateError, ValueError, KeyError, TypeError) as error:  # also a record of another version
         return Inside(note=f"could not be replayed again: {error}")
     inside = watch.inside
     if any(report.get(name) != candidate.metrics.get(name) for name in _TELLING_METRICS):
