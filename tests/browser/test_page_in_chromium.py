@@ -196,6 +196,11 @@ def test_print_hides_the_controls(page):
     assert not page.locator("nav").is_visible()
     assert not page.locator("#downloads").is_visible()
     assert page.locator("#candidates-table").is_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = page.eval_on_selector_all(".plot", "plots => plots.map(plot => plot._fullLayout.width)")
+    assert max(widths) <= 680
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_function("() => document.getElementById('tradeoff-plot')._fullLayout.width > 1000")
 
 
 def test_the_table_is_there_without_scripts(browser, address):
