@@ -11,6 +11,7 @@ import re
 import pytest
 import yaml
 
+from aisimulate.report.inside import Inside
 from aisimulate.report.page.render import page_html, plotly_js
 from aisimulate.spica.config import SmartSearchConfig
 from tests.page.made_run import made_run
@@ -148,6 +149,20 @@ def test_no_path_and_no_secret_leaves_the_machine(tmp_path):
         assert private not in text
     assert "peak.jsonl" in text
     assert re.search(r"vllm serve (\\u0027|')?llama", text)
+
+
+def test_a_path_is_cut_as_named_and_as_resolved(tmp_path, monkeypatch):
+    home = tmp_path / "home of jo anne"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    run = made_run(tmp_path / "private.sqlite", 4, trace="traffic of acme/peak.jsonl", target="goodput")
+    asked = run.facts["asked"]["workload"]
+    asked["trace_path"] = str(home / asked["trace_path"])
+    note = Inside(note=f"no such file (relative paths are taken from the current directory, {home})")
+    text = page_html(run, inside={1: note}).replace(plotly_js(), "")
+    assert "jo anne" not in text.replace("current directory, home of jo anne", "")
+    assert "traffic of acme" not in text
+    assert "trace_path: peak.jsonl" in text
 
 
 def test_the_downloaded_search_asks_the_same(run, page):

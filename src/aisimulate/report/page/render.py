@@ -52,35 +52,39 @@ def page_html(
     shown = figures(run.config.goal, gpu_hour_price)
     rows = candidate_rows(run)
     rated = importances(rows, shown)
-    paths = [
-        name
-        for item in (run, other)
-        if item is not None
-        for name in (item.config.workload.trace_path, item.config.search_space.model_name)
-    ]
-    scrubber = Scrubber(paths)
+    scrubber = Scrubber(_paths(run) if other is None else [*_paths(run), *_paths(other)])
     data = _data(run, rows, shown, rated, asked_yaml(run, scrubber))
     data |= {"live": live, "inside": {number: _inside(item) for number, item in (inside or {}).items()}}
     scripts = {"plotly": plotly_js(), "page": "\n".join(_asset(name) for name in _SCRIPTS)}
-    template = _environment().get_template("page.html.j2")
-    return template.render(
-        run=run,
-        question=question(run.config.model_dump(mode="json"), scrubber),
-        figures=shown,
-        rows=rows,
-        counts=counts(run),
-        importances=rated,
-        rejected=rejected_groups(run, scrubber),
-        evidence=data["evidence"],
-        rivals=numbered_rivals(rows, shown),
-        comparison=[] if other is None else scrubber.value(comparison_rows(run, other)),
-        data=script_json(scrubber.value(data)),
-        scripts=scripts,
-        script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
-        style=_asset("page.css"),
-        live=live,
-        scrub=scrubber.text,
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            run=run,
+            question=question(run.config.model_dump(mode="json"), scrubber),
+            figures=shown,
+            rows=rows,
+            counts=counts(run),
+            importances=rated,
+            rejected=rejected_groups(run, scrubber),
+            evidence=data["evidence"],
+            rivals=numbered_rivals(rows, shown),
+            comparison=[] if other is None else scrubber.value(comparison_rows(run, other)),
+            data=script_json(scrubber.value(data)),
+            scripts=scripts,
+            script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
+            style=_asset("page.css"),
+            live=live,
+            scrub=scrubber.text,
+        )
     )
+
+
+def _paths(run: RecordedRun) -> list[str | None]:
+    """List what a user named that may lie on a disk, as named and as resolved, and where we are."""
+    asked = run.facts.get("asked", {}).get("workload", {}).get("trace_path")
+    named = [run.config.workload.trace_path, asked, run.config.search_space.model_name]
+    return [*named, str(run.path.parent.resolve()), str(Path.cwd()), str(Path.home())]
 
 
 def _data(

@@ -20,7 +20,9 @@ class Scrubber:
 
     def __init__(self, known_paths: Iterable[str | None] = ()) -> None:
         given = [path for path in known_paths if path is not None and is_path(path)]
-        self._known = [(path, _name(path)) for path in sorted(given, key=len, reverse=True)]
+        self._known = [
+            (path, _name(path)) for path in sorted(set(given), key=len, reverse=True) if _name(path)
+        ]
 
     def text(self, text: str) -> str:
         """Clean one text."""
