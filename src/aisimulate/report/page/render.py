@@ -19,7 +19,7 @@ from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.page.candidates import candidate_rows, candidates_data, importances, knobs
 from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question
 from aisimulate.report.page.rejected import rejected_groups
-from aisimulate.report.page.scrub import Scrubber
+from aisimulate.report.page.scrub import Scrubber, is_path
 from aisimulate.report.runs import comparison_rows
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def page_html(
 def _paths(run: RecordedRun) -> list[str | None]:
     """List what a user named that may lie on a disk, as named and as resolved, and where we are."""
     asked = run.facts.get("asked", {}).get("workload", {}).get("trace_path")
-    named = [run.config.workload.trace_path, asked, run.config.search_space.model_name]
+    model = run.config.search_space.model_name
+    named = [run.config.workload.trace_path, asked, model if is_path(model) else None]
     return [*named, str(run.path.parent.resolve()), str(Path.cwd()), str(Path.home())]
 
 
