@@ -31,6 +31,7 @@ _SCREENED = 12_000  # keys screened at the start
 _SCREEN_ROUNDS, _SCREEN_BEST, _SCREEN_NEAR = 6, 100, 20
 # Candidates per ask: from the whole pool, near the screened front, near the best measured ones.
 _DRAWN, _BANDED, _NEAR_BEST = 800, 500, 1_000
+_DRAWN_BESIDE_BAND = 200
 _MOST_BEST = 60  # members of the front whose neighbours are candidates; of a single objective
 _MOST_BEST_SINGLE = 8
 _POLISH_ROUNDS, _POLISHED, _POLISH_NEAR = 2, 24, 16
@@ -204,7 +205,8 @@ class PoolOptimizer(Generic[Key]):
         return [considered.keys[row] for row in rows][:_MOST_TRIALS]
 
     def _candidates(self, known: Floats) -> list[Key]:
-        keys = self._pool.draw(_DRAWN, self._rng) + self._shortlisted + self._hopeful
+        drawn = _DRAWN if self._band is None else _DRAWN_BESIDE_BAND
+        keys = self._pool.draw(drawn, self._rng) + self._shortlisted + self._hopeful
         keys += [key for hopeful in self._hopeful for key in self._pool.near(hopeful, 1, self._rng)]
         if self._band is not None:
             keys += self._band.draw(_BANDED, self._rng)
