@@ -37,6 +37,7 @@ class RankPass:
     preempted: list[Sequence] = field(default_factory=list)
     rejected: list[Sequence] = field(default_factory=list)
     cached: list[Sequence] = field(default_factory=list)
+    dropped: list[Chunk] = field(default_factory=list)  # of those preempted once the pass was priced
     verified: int = 0  # with drafts: prompts whose first tokens come from the decode forward too
 
     @property

@@ -63,6 +63,7 @@ class SpeculativeRankView(VllmRankView):
         cached = [(sequence, tokens) for sequence, tokens in self._before if sequence in known]
         work.cached = [sequence for sequence, _ in cached]
         self._counted += replayed + cached
+        work.dropped = [Chunk(*dropped[:3]) for dropped in self._dropped() if not dropped[3]]
         work.verified = len(self._before) - len(self._counted)
         work.preempted = self._newly_preempted() if rank.preempted else []
         # A victim of the bursts of others may have been admitted just before.
@@ -75,7 +76,12 @@ class SpeculativeRankView(VllmRankView):
         """Lengths at the start of the pass that just began of those that decode or replay in it."""
         lengths = [sequence.tokens for sequence in self._decoding]
         others = [*(chunk.sequence for chunk in work.replays), *work.cached]
-        return [*lengths, *(sequence.tokens for sequence in others)]
+        dropped = [end for s, start, end, decodes in self._dropped() if decodes or start >= s.input_tokens]
+        return [*lengths, *(sequence.tokens for sequence in others), *dropped]
+
+    def _dropped(self) -> list[tuple[Sequence, int, int, bool]]:
+        """List those that were preempted once the pass was priced, with what was scheduled for them."""
+        return [] if self._rank.run_batch else self._rank.dropped
 
     def is_decoding(self, sequence: Sequence) -> bool:
         """Whether a sequence decodes in the next pass."""
