@@ -63,6 +63,7 @@ CURRENT = Capabilities(
     disaggregated_speculation=True,
     scaled_pair_backends=frozenset({"trtllm", "vllm", "sglang"}),
     scaled_speculation=True,
+    routed_speculation=True,
 )
 """What this version simulates."""
 
