@@ -34,6 +34,8 @@ class RadixNode:
     Pages below `tail` are named by `ids[p // stride]`, the others belong to the sequence number `owner`.
     """
 
+    children: dict[int, RadixNode]
+
     __slots__ = (
         "children",
         "grower",
@@ -60,8 +62,19 @@ class RadixNode:
         self.touched = touched
         self.serial = serial
         self.ref = 0
-        self.children: dict[int, RadixNode] = {}
+        self.children = _NO_CHILDREN
         self.grower: Sequence | None = None
+
+    def adopt(self, key: int, child: RadixNode) -> None:
+        """Let a node follow this one."""
+        if self.children is _NO_CHILDREN:
+            self.children = {key: child}
+        else:
+            self.children[key] = child
+
+
+# Of all nodes that have none, most of which never get any: to be replaced, never to be changed.
+_NO_CHILDREN: dict[int, RadixNode] = {}
 
 
 class _Root(RadixNode):
@@ -388,7 +401,8 @@ class RadixPool:
             self._nodes += 1
             node = RadixNode(first, pages - first, sequence, start, now, self._nodes)
             node.ref = 1
-            start.children[key] = sequence.leaf = node
+            sequence.leaf = node
+            start.adopt(key, node)
             sequence.inserted = pages
             return
         node = self._graft(sequence, pages, now)
@@ -443,7 +457,8 @@ class RadixPool:
             self._stop_growing(node)
         self._nodes += 1
         child = RadixNode(position, pages - position, sequence, node, now, self._nodes)
-        node.children[self._key(sequence, position)] = child
+        key = self._key(sequence, position)
+        node.adopt(key, child)
         return child
 
     # Decoders -----------------------------------------------------------------------------------------
