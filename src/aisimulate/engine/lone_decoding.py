@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.finishing import complete_due
 from aisimulate.engine.preemption import head_waits, open_blocks
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def decode_to_an_end(
             break
         now_ns = _run(rank, log, now_ns, passes)
         if decoders.passes >= decoders.next_due:
-            rank.complete(decoders.pop_finished(), 1, now_ns, terminal)
+            terminal += complete_due(rank, now_ns)
     return now_ns, runs
 
 
