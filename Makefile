@@ -6,13 +6,14 @@
 #   make test-page check the result page in a real Chromium, which it installs where apt-get can
 #   make docs     build the documentation as a site, strictly
 #   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
+#   make bench-screen  hold the screens and short replays to their bounds: TRACE_DIR=...
 #   make bench-search   measure the search on problems with known optima: OPTUNA=path/to/python
 #   make parity   compare results with the peer: PEER=path/to/python
 #   make clean    remove .venv and caches
 # PYTHON=python3.12 chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kill-test test-page docs extra format bench bench-search parity clean
+.PHONY: help demo test kill-test test-page docs extra format bench bench-search bench-screen parity clean
 
 RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
@@ -64,6 +65,9 @@ format: $(VENV)/dev.stamp
 bench: $(VENV)/runtime.stamp
 	@$(BIN)/python -m tools.bench $(if $(PEER),--peer $(PEER)) $(if $(PEER_AIC),--peer-aic $(PEER_AIC)) \
 		$(if $(TRACE_DIR),--trace-dir $(TRACE_DIR)) $(BENCH_ARGS)
+
+bench-screen: $(VENV)/runtime.stamp
+	@$(BIN)/python -m tools.bench_screen $(if $(TRACE_DIR),--trace-dir $(TRACE_DIR)) $(BENCH_ARGS)
 
 bench-search: $(VENV)/runtime.stamp
 	@$(BIN)/python -m tools.bench_search $(if $(OPTUNA),--optuna $(OPTUNA)) $(BENCH_ARGS)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from aisimulate.cli.page_server import page_server
-from aisimulate.report.inside import Inside, PoolSamples
+from aisimulate.report.inside import Decision, Inside, PoolSamples
 from aisimulate.report.page.render import page_html
 from tests.page.made_run import made_run
 
@@ -196,6 +196,11 @@ def test_print_hides_the_controls(page):
     assert not page.locator("nav").is_visible()
     assert not page.locator("#downloads").is_visible()
     assert page.locator("#candidates-table").is_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = page.eval_on_selector_all(".plot", "plots => plots.map(plot => plot._fullLayout.width)")
+    assert max(widths) <= 680
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_function("() => document.getElementById('tradeoff-plot')._fullLayout.width > 1000")
 
 
 def test_the_table_is_there_without_scripts(browser, address):
@@ -233,7 +238,8 @@ def test_a_live_page_follows_its_search(visit, tmp_path):
 def test_what_a_second_replay_showed_is_drawn(visit, tmp_path, run):
     number = run.attempts[5].number
     pools = {"agg": PoolSamples([1, 2], [0, 3], [0.1, 0.9], [2, 2])}
-    inside = Inside([0.0, 1.5], pools, {"measured": 1, "interpolated": 3})
+    decisions = [Decision(5.0, "scale_up", 40, {"agg": 2}, {"agg": 3})]
+    inside = Inside([0.0, 1.5], pools, {"measured": 1, "interpolated": 3}, decisions=decisions)
     path = tmp_path / "inside.html"
     path.write_text(page_html(run, inside={number: inside}))
     page = visit(f"{path.as_uri()}#candidate-{number}")
@@ -242,5 +248,7 @@ def test_what_a_second_replay_showed_is_drawn(visit, tmp_path, run):
         "Its forwards were 25.0% measured, 75.0% interpolated."
         in page.locator("#candidate-origin").text_content()
     )
+    page.locator("#decisions summary").click()
+    assert re.search(r"scale_up\s+40\s+agg 2\s+agg 3", page.locator("#decisions").inner_text())
     assert "agg: requests waiting" in page.locator("#candidate-panel").inner_text()
     assert page.said == []

@@ -322,7 +322,9 @@ def test_a_replay_tells_what_must_be_known_of_its_data_once():
     report = execute(payload_of_one_request()) | {
         "provenance": {"prefill": {"advisories": ["slow"]}, "decode": {"advisories": ["slow", "old"]}}
     }
-    assert replay_text(report).splitlines()[-2:] == ["note: slow", "note: old"]
+    *_, first, second, evidence = replay_text(report).splitlines()
+    assert [first, second] == ["note: slow", "note: old"]
+    assert evidence.startswith("evidence: simulated with ")
 
 
 def payload_of_one_request() -> dict[str, Any]:

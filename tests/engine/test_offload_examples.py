@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,13 @@ import pytest
 from aisimulate.engine.host_tier import HostTier
 from aisimulate.replay.execute import execute
 
+from .test_sglang_handoff import check_equals
+
+# Random groups with a prefill cadence, which the reference was run on.
+GROUPS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data/engine/offload_group_examples.jsonl").open()
+]
 BLOCK_MS = {1.0: 1.0, 0.1: 10.0}  # of a block of 1 MB, by GB/s
 
 
@@ -113,3 +122,10 @@ def test_a_rank_without_host_memory_does_not_speak_of_it():
     }
     record = execute({"spec": spec})["per_request"][0]
     assert not [key for key in record if "host" in key]
+
+
+@pytest.mark.parametrize("case", GROUPS, ids=range(len(GROUPS)))
+def test_the_cadence_of_a_group_goes_on_while_it_waits_for_a_copy(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    check_equals(case, tmp_path)

@@ -9,6 +9,7 @@ import yaml
 from engine_arguments import parsed, read_sglang, read_trtllm, read_vllm, recorded
 from exported_cases import CASES, agg, disagg
 
+from aisimulate.perf.data_slots import data_slots
 from aisimulate.report.export.targets import export_candidate
 from aisimulate.report.launch import launch_lines
 from aisimulate.spica.config import OptimizationGoal
@@ -199,3 +200,28 @@ def test_a_command_survives_any_name():
     args = graph["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["args"]
     assert args[:2] == ["--model", name]
     assert graph["metadata"]["name"] == "aisim-a-model-rm-rf-id-x"
+
+
+@pytest.mark.parametrize("backend", ["vllm", "sglang"])
+def test_every_version_with_measurements_has_the_options(backend):
+    """The commands are the same for all versions that have data, so each of them must know every option."""
+    record = recorded(backend)
+    measured = {
+        version
+        for backends in data_slots().values()
+        for name, slots in backends.items()
+        if name == backend
+        for version in slots.values()
+    }
+    assert measured <= {record["version"], *record["missing_in"]}, "record the options of the new version"
+    used = {
+        word
+        for name, config in CASES.items()
+        if name.startswith(backend)
+        for text in launch_lines(config)
+        for word in shlex.split(text.splitlines()[1])
+        if word.startswith("--") and not word.startswith("--no-")
+    }
+    assert "--kv-transfer-config" in used or "--disaggregation-mode" in used
+    for version, missing in record["missing_in"].items():
+        assert used.isdisjoint(missing), version

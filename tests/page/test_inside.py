@@ -48,6 +48,22 @@ def test_every_forward_has_an_origin(found):
     assert origins_text({}, []) == ""
 
 
+def test_a_planner_shows_its_workers_and_decisions(tmp_path):
+    space = SEARCH["search_space"] | {"planner_scaling_policy": ["load_180_5"], "gpu_budget": 3}
+    space |= {"parallel_configs": [{"tp": 1, "attention_dp": 1, "moe_tp": 1, "moe_ep": 1, "replicas": 3}]}
+    workload = {"isl": 256, "osl": 64, "request_rate": 2, "num_request_ratio": 30}
+    goal = {"target": "goodput_per_gpu", "sla": {"ttft_ms": 1000, "itl_ms": 50}}
+    search = SEARCH | {"search_space": space, "workload": workload, "goal": goal}
+    found = aisimulate.recommend(search, run=tmp_path / "planner.sqlite")
+    inside = look_inside(replayable_config(found.run), found.best)
+    assert inside.note == ""
+    assert inside.pools["agg"].workers[0] == 3
+    assert min(inside.pools["agg"].workers) < 3, "an idle fleet shrinks"
+    first = inside.decisions[0]
+    assert (first.reason, first.before, first.after) == ("scale_down", {"agg": 3}, {"agg": 2})
+    assert first.at_s == 5.0
+
+
 def test_origins_are_those_of_the_performance_model():
     origins = ForwardOrigins(**ENGINE)
     model = origins._model

@@ -11,6 +11,7 @@ import re
 import pytest
 import yaml
 
+from aisimulate.report.inside import Inside
 from aisimulate.report.page.render import page_html, plotly_js
 from aisimulate.spica.config import SmartSearchConfig
 from tests.page.made_run import made_run
@@ -150,9 +151,34 @@ def test_no_path_and_no_secret_leaves_the_machine(tmp_path):
     assert re.search(r"vllm serve (\\u0027|')?llama", text)
 
 
+def test_a_path_is_cut_as_named_and_as_resolved(tmp_path, monkeypatch):
+    home = tmp_path / "home of jo anne"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    run = made_run(tmp_path / "private.sqlite", 4, trace="traffic of acme/peak.jsonl", target="goodput")
+    asked = run.facts["asked"]["workload"]
+    asked["trace_path"] = str(home / asked["trace_path"])
+    note = Inside(note=f"no such file (relative paths are taken from the current directory, {home})")
+    text = page_html(run, inside={1: note}).replace(plotly_js(), "")
+    assert "jo anne" not in text.replace("current directory, home of jo anne", "")
+    assert "traffic of acme" not in text
+    assert "trace_path: peak.jsonl" in text
+
+
 def test_the_downloaded_search_asks_the_same(run, page):
     again = SmartSearchConfig.model_validate(yaml.safe_load(data_of(page)["asked"]))
     assert again.model_dump(mode="json") == run.config.model_dump(mode="json")
+
+
+def test_another_run_stands_beside_it(run, tmp_path):
+    other = made_run(tmp_path / "other.sqlite", 12, model="/srv/models of acme/other <b>")
+    page = Page(page_html(run, other=other))
+    text = page.texts["other-run-table"]
+    assert "search_space.model_name" in text
+    assert '"other <b>"' in text
+    assert "/srv" not in text
+    assert "throughput_per_gpu" in text
+    assert "other-run-table" not in Page(page_html(run)).texts
 
 
 def test_a_search_without_a_result_has_a_page(tmp_path):

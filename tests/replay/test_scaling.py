@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aisimulate.config.payload import parse_payload
 from aisimulate.core.errors import InputError, ReplayError, UnsupportedError
+from aisimulate.replay.capabilities import CURRENT, require_scalable
 from aisimulate.replay.execute import execute
 from aisimulate.replay.scaling import ScriptedPolicy
 
@@ -252,19 +255,17 @@ def test_both_pools_of_a_pair_scale(backend: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        (
-            pair_of([(0.0, 4)], "sglang"),
-            "backend of pairs of pools that scale 'sglang' is not supported yet",
-        ),
+        (pair_of([(0.0, 4)], "sglang"), "backend of pairs of pools that scale 'sglang' is not supported yet"),
         (
             {**spec_of(1, [(0.0, 4)]), "engine": {"rank": rank() | {"aic_nextn": 2}}},
             "aic_nextn: 2 is not supported yet where pools scale",
         ),
     ],
 )
-def test_what_cannot_be_scaled_says_so(spec: dict[str, Any], problem: str) -> None:
+def test_what_a_version_cannot_scale_says_so(spec: dict[str, Any], problem: str) -> None:
+    lesser = replace(CURRENT, scaled_speculation=False, scaled_pair_backends=frozenset({"trtllm", "vllm"}))
     with pytest.raises(UnsupportedError, match=problem):
-        execute(spec, scaling=ScriptedPolicy(10.0, 10.0, []))
+        require_scalable(parse_payload(spec).spec, lesser)
 
 
 def test_sglang_workers_scale() -> None:

@@ -197,10 +197,8 @@ def test_accepted_drafts_make_a_forward_longer(backend: str) -> None:
     report, samples, _ = observe(payload([(0.0, 8, 7)], **drafts), 1000.0)
     traffic = samples[-1]["traffic"]
     assert report["total_output_tokens"] == 7
-    # On SGLang the prefill samples the first token alone.
-    bursts = [3, 3] if backend == "sglang" else [3, 3, 1]
-    assert traffic["accept_length_forward_count"] == len(bursts)
-    assert traffic["avg_accept_length"] == pytest.approx(sum(bursts) / len(bursts))
+    # The first burst of vLLM ends the prefill; of the last one a single token is still to be generated.
+    assert (traffic["accept_length_forward_count"], traffic["avg_accept_length"]) == (2, 3.0)
 
 
 def test_samples_can_be_written_as_they_come() -> None:

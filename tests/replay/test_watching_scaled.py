@@ -23,7 +23,7 @@ def random_payload(seed: int) -> dict[str, Any]:
     """Bursts of requests on one pool or two, of any backend, that grow and shrink at random."""
     draw = Random(seed)
     backend = draw.choice(["vllm", "vllm", "trtllm", "sglang"])
-    paired = backend != "sglang" and draw.random() < 0.5
+    paired = draw.random() < 0.5
     rank = RANK | {"backend": backend, "num_gpu_blocks": draw.choice([12, 24, 64])}
     pool = {"initial_workers": draw.randint(1, 2), "startup_delay_ms": draw.choice([0.0, 12.0, 30.0])}
     role = {"dp_size": draw.choice([1, 1, 2]), "rank": rank}

@@ -21,7 +21,7 @@ from search_fakes import (
 )
 
 from aisimulate.spica.evaluate import prepare
-from aisimulate.spica.executor import InProcessPool, open_pool
+from aisimulate.spica.executor import EvaluatorPoolError, InProcessPool, open_pool
 from aisimulate.spica.outcome import Reason, Status
 from aisimulate.spica.ray_pool import RayPool
 from aisimulate.spica.search import run_search
@@ -77,8 +77,10 @@ def test_several_nodes_give_the_outcomes_of_this_process(tmp_path):
     assert len({path.name.split("-")[0] for path in tmp_path.iterdir()}) == 2
 
 
-def test_a_search_on_ray_is_the_search_here():
+@pytest.mark.parametrize("asks", ["rounds", "pipelined"])
+def test_a_search_on_ray_is_the_search_here(asks):
     asked = {"sampler": "random", "max_rounds": 4, "candidates_per_round": 6, "parallel_evals": 2}
+    asked["asks"] = asks
     there, here = (
         run_search(make_config(**asked, executor=executor), evaluator=SeqsEvaluator())
         for executor in ("ray", "local")
@@ -131,6 +133,23 @@ def test_no_task_is_begun_after_the_time():
         assert next(results).status is Status.FEASIBLE
         now_s[0] = 6.0
         assert len(list(results)) <= 1
+
+
+class Stranger(SeqsEvaluator):
+    """Cannot be made anywhere else."""
+
+    def __setstate__(self, state):
+        raise ImportError("no module named 'mine'")
+
+
+def test_workers_that_never_come_up_end_the_search_with_one_line():
+    context = make_context(Stranger())
+    with (
+        RayPool(context, workers=2, max_eval_seconds=60.0) as pool,
+        pytest.raises(EvaluatorPoolError, match="every node needs this package") as caught,
+    ):
+        list(pool.run(tasks(context, 1, 2)))
+    assert "\n" not in str(caught.value)
 
 
 def test_the_executor_chooses():

@@ -100,7 +100,6 @@ def smart_sweep():
         "max_eval_seconds": None,
     }
     config["sweep"]["sampler"] = "vizier"
-    config["search_space"]["deployment_mode"] = ["agg"]
     return config
 
 
@@ -116,10 +115,12 @@ class GoodputEvaluator(SeqsEvaluator):
     """Goodput grows with the sequences, and falls with the GPUs."""
 
     def evaluate(self, plan, *, concurrency_override=None):
-        report = super().evaluate(plan, concurrency_override=concurrency_override)
-        return report | {
-            "goodput_output_throughput_tok_s": report["output_throughput_tok_s"],
-            "gpu_hours": plan.num_workers / 10,
+        engine = plan.agg_engine_args or plan.decode_engine_args
+        workers = plan.num_workers + plan.num_prefill_workers + plan.num_decode_workers
+        return {
+            "completed_requests": 8,
+            "goodput_output_throughput_tok_s": float(engine["max_num_seqs"]),
+            "gpu_hours": workers / 10,
             "duration_ms": 360_000.0,
         }
 
@@ -138,8 +139,9 @@ def test_the_published_sweep_for_three_rounds():
     """Real studies over the published space; what is measured is made up, for it is Vizier that is tested."""
     result, notes = search(max_suggest_seconds=900.0)
     assert notes == []
-    assert [report.rounds for report in result.branches] == [3]
-    assert len(result.candidates) == 12
+    assert [report.deployment_mode for report in result.branches] == ["disagg", "agg"]
+    assert [report.rounds for report in result.branches] == [3, 3]
+    assert len(result.candidates) == 24
 
 
 @pytest.mark.slow
@@ -152,11 +154,12 @@ def test_the_published_sweep_for_three_rounds():
 )
 def test_the_guard_acts_and_the_sweep_goes_on(limits, reason):
     result, notes = search(**limits)
-    assert len(result.candidates) == 12
+    assert len(result.candidates) == 24
+    instead = f"vizier {reason}; suggestions were drawn quasi-randomly instead"
     assert notes == [
-        f"smart-sweep agg: ask 1: vizier {reason}; suggestions were drawn quasi-randomly instead",
-        f"smart-sweep agg: ask 2: vizier {reason}; suggestions were drawn quasi-randomly instead, "
-        "as all later ones will be",
+        f"smart-sweep {mode}: ask {number}: {instead}{end}"
+        for mode in ("disagg", "agg")
+        for number, end in ((1, ""), (2, ", as all later ones will be"))
     ]
 
 

@@ -28,6 +28,7 @@ from spica_walk import (
     SCREENED,
     SEEDED,
     SESSIONS,
+    SETTLING,
     SHARED,
     SHARED_DISK,
     SIZED,
@@ -116,6 +117,27 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "context_length": (space(TRACE, context_length=1450),),
     "startup_time": (space(SCALED, startup_time=2.0), idle(Why.POLICY, NO_POLICY, startup_time=60.0)),
     "aic_nextn": (space(PINNED, aic_nextn=1),),
+    "aic_nextn_choices": (
+        space(changed(PINNED, {"sweep.candidates_per_round": 3}), aic_nextn_choices=[0, 2, 1]),
+    ),
+    "backend_version": (
+        Acts(PINNED, {"search_space.backend_version": {"vllm": "next"}}, ("payloads",)),
+        Refused(
+            PINNED,
+            {"search_space.backend_version": {"vllm": "0.1"}},
+            "'0.1' is not available for vllm on h200_sxm",
+            Why.CHOICE,
+        ),
+    ),
+    "custom_choices": (
+        space(CROWD, custom_choices=True, agg_max_num_seqs=[100]),
+        Refused(
+            CROWD,
+            {"search_space.custom_choices": True, "search_space.agg_max_num_seqs": [0]},
+            "must be a whole number from 1",
+            Why.CHOICE,
+        ),
+    ),
     "include_single_gpu_moe": (
         space(EXPERTS, include_single_gpu_moe=True),
         Inert(
@@ -134,6 +156,13 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "num_g2_blocks": (
         space(HOSTED, num_g2_blocks=300),
         Acts(PAIR, {"search_space.num_g2_blocks": 10, "search_space.kv_bytes_per_token": 64}, ("payloads",)),
+    ),
+    "num_g2_blocks_choices": (
+        space(
+            changed(HOSTED, {"sweep.candidates_per_round": 2}),
+            num_g2_blocks=None,
+            num_g2_blocks_choices=[300, 4000],
+        ),
     ),
     "kv_bytes_per_token": (
         space(HOSTED, kv_bytes_per_token=1_310_720),
@@ -340,6 +369,12 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
     "candidates_per_round": (Acts(DRAWN, {"sweep.candidates_per_round": 3}),),
     "max_trials": (Acts(DRAWN, {"sweep.max_trials": 3}),),
     "max_seconds": (Acts(DRAWN, {"sweep.max_seconds": 1e-9}),),
+    "asks": (
+        Acts(
+            changed(SEEDED, {"sweep.sampler": "pool-gp", "sweep.max_rounds": 12}),
+            {"sweep.asks": "pipelined"},
+        ),
+    ),
     "executor": (
         Refused(
             DRAWN,
@@ -370,6 +405,7 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         Refused(DRAWN, {"sweep.max_suggest_mb": 900}, "only the sampler vizier is limited", Why.CHOICE),
     ),
     "screen": (Acts(SCREENED, {"sweep.screen": "off"}),),
+    "early_stop": (Acts(SETTLING, {"sweep.early_stop": "off"}, ("statuses",)),),
     "load_predictor_choice": (
         Acts(FORECAST, {"sweep.load_predictor_choice": "replay"}, ("payloads", "pools")),
         Inert(

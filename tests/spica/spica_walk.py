@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from aisimulate.replay.early_stop import execute_until_settled
 from aisimulate.replay.execute import execute
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.evaluate import EvaluationContext
@@ -105,9 +106,12 @@ def look(config: Config, monkeypatch: Any) -> Look:
     payloads: list[Config] = []
     pools: list[dict[str, Any]] = []
 
-    def recorded(payload: Config) -> Config:
-        payloads.append(payload)
-        return execute(payload)
+    def recording(replay: Callable[[Config], Config]) -> Callable[[Config], Config]:
+        def recorded(payload: Config) -> Config:
+            payloads.append(payload)
+            return replay(payload)
+
+        return recorded
 
     def one_by_one(context: EvaluationContext, **asked: Any) -> EvaluationPool:
         time_budget = asked["time_budget"]
@@ -116,7 +120,8 @@ def look(config: Config, monkeypatch: Any) -> Look:
             return InProcessPool(context, time_budget=time_budget)
         return open_pool(context, **asked)
 
-    monkeypatch.setattr("aisimulate.spica.evaluator.execute", recorded)
+    for replay in (execute, execute_until_settled):
+        monkeypatch.setattr(f"aisimulate.spica.evaluator.{replay.__name__}", recording(replay))
     monkeypatch.setattr("aisimulate.spica.search.open_pool", one_by_one)
     return Look(run_search(SmartSearchConfig.model_validate(config)), payloads, pools)
 
@@ -221,6 +226,8 @@ SCREENED = changed(
 SEEDED = changed(DRAWN, {"sweep.sampler": "random"})
 ONE_BY_ONE = changed(DRAWN, {"sweep.candidates_per_round": None})
 CROWD = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 400, "num_request_ratio": 1}})
+# Traffic that settles: of the ten waves two or three are replayed, then all of them.
+SETTLING = changed(PINNED, {"workload": {"isl": 20, "osl": 4, "concurrency": 40, "num_request_ratio": 10}})
 FEW = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "concurrency": 3, "num_request_ratio": 4}})
 RATE = changed(PINNED, {"workload": {"isl": 2000, "osl": 8, "request_rate": 5, "num_request_ratio": 2}})
 SIZED = changed(RATE, {"goal": {"target": "min_gpus", "sla": {"ttft_ms": 1e6}, "min_goodput_rps": 0.5}})

@@ -25,12 +25,18 @@ KILLS = int(os.environ.get("AISIMULATE_KILLS", "2"))
 ROUNDS, PER_ROUND = 3 + KILLS, 8
 
 
+@pytest.fixture(params=["rounds", "pipelined"])
+def asks(request):
+    return request.param
+
+
 @pytest.fixture
-def search(tmp_path):
+def search(tmp_path, asks):
     """Start a search of about a second: `search(log, *arguments)` returns its process."""
     config = tmp_path / "search.yaml"
     made = make_config(
         sampler="random",
+        asks=asks,
         max_rounds=ROUNDS,
         candidates_per_round=PER_ROUND,
         parallel_evals=2,
@@ -75,20 +81,20 @@ def contents(path):
 def kill_at_random(process, run, dice):
     """Kill a search some time after its start; fail if it leaves a process behind."""
     wanted = len(rows(run, "SELECT key FROM replay")) + dice.randrange(1, ROUNDS * PER_ROUND // KILLS)
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + 300
     while len(rows(run, "SELECT key FROM replay")) < wanted and process.poll() is None:
         assert time.monotonic() < end_s
         time.sleep(0.005)
     time.sleep(dice.random() * 0.02)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=20)  # returns when every process that holds the pipes is gone
+    process.communicate(timeout=60)  # returns when every process that holds the pipes is gone
 
 
 def test_killed_searches_end_as_an_unbroken_one(search, tmp_path):
     whole, broken = tmp_path / "whole.sqlite", tmp_path / "broken.sqlite"
     whole_log, broken_log = tmp_path / "whole.log", tmp_path / "broken.log"
     dice = random.Random(int(os.environ.get("AISIMULATE_KILL_SEED", "1")))
-    out, err = search(whole_log, "--run", str(whole)).communicate(timeout=120)
+    out, err = search(whole_log, "--run", str(whole)).communicate(timeout=300)
     assert err == ""
     recorded: dict[str, float] = {}
     killed = 0
@@ -101,7 +107,7 @@ def test_killed_searches_end_as_an_unbroken_one(search, tmp_path):
         assert recorded.items() <= found.items()  # nothing recorded was replayed again
         recorded = found
     final = search(broken_log, "--resume", str(broken))
-    assert final.communicate(timeout=120) == (out, err)
+    assert final.communicate(timeout=300) == (out, err)
     assert contents(broken) == contents(whole)
     assert killed == KILLS
     # What was under way when the kill came was not finished, or not yet written down: one per worker.
@@ -112,11 +118,12 @@ def limit_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
 
 
+@pytest.mark.parametrize("asks", ["rounds"])
 def test_a_full_disk_ends_the_search_with_one_line_and_what_was_found(search, tmp_path):
     """A limit of file size stands for a disk that fills up."""
     run = tmp_path / "run.sqlite"
     process = search(tmp_path / "log", "--run", str(run), preexec_fn=limit_files)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 1
     lines = err.splitlines()
     assert lines[0].startswith("ended early: the ranking covers what was measured until then")
@@ -125,18 +132,19 @@ def test_a_full_disk_ends_the_search_with_one_line_and_what_was_found(search, tm
     kept = len(rows(run, "SELECT key FROM replay"))
     assert 0 < kept < ROUNDS * PER_ROUND
     resumed = search(tmp_path / "log", "--resume", str(run))
-    resumed.communicate(timeout=120)
+    resumed.communicate(timeout=300)
     assert resumed.returncode == 0
     assert len(rows(run, "SELECT key FROM replay WHERE outcome LIKE '%feasible%'")) == ROUNDS * PER_ROUND
 
 
+@pytest.mark.parametrize("asks", ["rounds"])
 def test_a_ledger_deleted_meanwhile_is_noticed(search, tmp_path):
     run = tmp_path / "run.sqlite"
     process = search(tmp_path / "log", "--run", str(run))
     while len(rows(run, "SELECT key FROM replay")) < 3:
         time.sleep(0.01)
     run.unlink()
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 1
     assert err.splitlines()[-1].endswith("run.sqlite: was deleted or replaced while it was being written")
     assert out.startswith("0: score=")

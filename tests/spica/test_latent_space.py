@@ -6,6 +6,7 @@ from sampler_contract import small_branch
 
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
 from aisimulate.spica.samplers.latent_space import CONSTANT, LatentParameter, LatentSpace
+from aisimulate.spica.samplers.random_sampler import RandomSampler
 
 POLICY = {
     "enable_throughput_scaling": False,
@@ -110,6 +111,22 @@ def test_nothing_to_search_is_one_constant():
     assert space.parameters == [LatentParameter(CONSTANT, "categorical", values=("0",))]
     selection = space.suggestion({CONSTANT: "0"}, None).selection
     assert selection == {"deployment_mode": "agg", "agg_max_num_seqs": 256, "backend": "vllm"}
+
+
+def test_any_suggestion_is_encoded_so_that_it_decodes_to_itself():
+    knobs = dict(small_branch().knob_choices) | {"planner_scaling_policy": ["disabled", POLICY]}
+    for branch in (
+        small_branch(knob_choices=knobs, float_ranges={"kv_load_ratio": (0.0, 1.0)}),
+        one_config(),
+        one_config(knob_choices={"backend": ["vllm"]}),
+    ):
+        space = LatentSpace(branch)
+        for suggestion in RandomSampler(branch, seed=3).suggest(40):
+            again = space.suggestion(space.values(suggestion), None)
+            assert (again.selection, again.parallel_config) == (
+                suggestion.selection,
+                suggestion.parallel_config,
+            )
 
 
 def test_a_branch_without_a_backend_knob_takes_its_pools_backend():

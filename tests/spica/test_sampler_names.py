@@ -12,6 +12,8 @@ from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
 from aisimulate.spica import sampler_names
 from aisimulate.spica.config import SmartSearchConfig, SweepConfig
+from aisimulate.spica.ledger import Ledger
+from aisimulate.spica.run_facts import recorded_config
 from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 from aisimulate.spica.search import run_search
@@ -118,6 +120,16 @@ def test_an_installed_sampler_is_searched_with(monkeypatch):
     )
     order = [outcome.config["agg_max_num_seqs"] for outcome in result.outcomes]
     assert order == [outcome.config["agg_max_num_seqs"] for outcome in plain.outcomes][::-1]
+
+
+def test_a_recorded_search_is_read_whatever_is_installed_now(tmp_path):
+    given = make_config().model_dump(mode="json")
+    given["sweep"]["sampler"] = "uninstalled"
+    with Ledger.create(tmp_path / "a.sqlite") as ledger:
+        ledger.describe(config=given, asked=given)
+        assert recorded_config(ledger, given).sweep.sampler == "uninstalled"
+        with pytest.raises(InputError, match=r"sweep\.sampler: 'uninstalled' is not one of"):
+            make_branch_sampler(make_branch(), study_id="s", policy="uninstalled")
 
 
 @pytest.mark.usefixtures("installed")

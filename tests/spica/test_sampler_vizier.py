@@ -96,7 +96,8 @@ def test_an_ask_that_fails_is_drawn_quasi_randomly_and_said():
         sampler.observe(suggestion, {"objective": 1.0})
     sampler.suggest(1)
     again = studies.opened[1]
-    assert len(again.history) == len(told)
+    assert len(again.history) == len(told) + len(instead)  # it learns from what others suggested, too
+    assert set(again.history[-1].values) == {parameter.name for parameter in again.request.parameters}
     assert again.request.study_id == "spica_agg_0123abcd_2"
     assert again.request.seed != studies.opened[0].request.seed
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from aisimulate.spica.config import Candidate, OptimizationGoal
 from aisimulate.spica.outcome import Outcome, Reason, Status
-from aisimulate.spica.progress import BarObserver, LineObserver, progress_observer
+from aisimulate.spica.progress import BarObserver, LineObserver, Trend, progress_observer
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 
 
@@ -161,3 +161,19 @@ def test_without_a_terminal_there_are_plain_lines(capsys):
         "smart-sweep agg",
         "smart-sweep agg: round 4, 1/9 feasible, 1 failed, best throughput=2",
     ]
+
+
+def test_the_trend_draws_improvements():
+    trend = Trend()
+    assert trend.text("utf-8") == ""
+    for best in (10.0, 10.0, 20.0, 15.0, 45.0):
+        trend.add(best, maximize=True)
+    assert trend.text("utf-8") == "▁▃█"
+    assert trend.text("ascii") == ""
+    latencies = Trend()
+    for best in (90.0, 50.0, 60.0, 10.0):
+        latencies.add(best, maximize=False)
+    assert latencies.text("UTF-8") == "▁▅█"
+    for best in range(100):
+        trend.add(100.0 + best, maximize=True)
+    assert len(trend.text("utf-8")) == 12

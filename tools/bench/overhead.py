@@ -3,7 +3,8 @@
 Replays are 0.1 s of sleep in worker processes; everything else is real: enumeration, capacity checks, ledger,
 pool. Prints one line of JSON. `overhead_share` is of the whole wall time, with enumeration and the
 start of the workers; `rounds_share` is of all rounds but the first. `replay_s` is the time that the replays
-take at least, on that many workers.
+take at least, on that many workers. `main_cpu_s` is the CPU time of the searching process in all rounds but
+the first, sampler included: on a machine that others use, too, it is the steadier figure.
 """
 
 from __future__ import annotations
@@ -69,7 +70,11 @@ class TimedSampler:
 
 def measure(sampler, rounds, per_round, workers):
     """Search once and return the figures."""
-    made, ends_s = [], []
+    made, ends_s, cpu_s = [], [], []
+
+    def on_round(number, found):
+        ends_s.append(time.perf_counter())
+        cpu_s.append(time.process_time())
 
     def factory(branch, *, study_id, objectives=None, seed, policy, screen):
         inner = make_branch_sampler(
@@ -87,7 +92,7 @@ def measure(sampler, rounds, per_round, workers):
             evaluator=SleepingEvaluator(),
             sampler_factory=factory,
             ledger=ledger,
-            on_round=lambda number, found: ends_s.append(time.perf_counter()),
+            on_round=on_round,
         )
         wall_s = time.perf_counter() - started_s
     replays = result.progress.tally.evaluated
@@ -103,6 +108,7 @@ def measure(sampler, rounds, per_round, workers):
         "sampler_s": round(sampler_s, 3),
         "overhead_s": round(overhead_s, 3),
         "overhead_share": round(overhead_s / wall_s, 4),
+        "main_cpu_s": round(cpu_s[-1] - cpu_s[0], 3),
         "rounds_share": round((later_s - later_replay_s - sampler_s) / later_s, 4),
     }
 

@@ -75,13 +75,15 @@ def _row(setting: Setting, sampler: str, arguments: argparse.Namespace, threads:
 
 def _run(setting: Setting, sampler: str, seed: int, optuna: str | None) -> dict[str, Any]:
     screen = "on" if setting.screened else "off"
-    words = [setting.problem, sampler, screen, str(seed), str(setting.evaluations), optuna or ""]
+    words = [setting.problem, sampler, screen, str(seed), str(setting.evaluations)]
+    python = optuna if optuna and sampler in OPTUNA else sys.executable
     done = subprocess.run(
-        [sys.executable, "-m", "tools.bench_search.child", *words],
+        [python, "-m", "tools.bench_search.child", *words],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        env=os.environ
+        | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")},
     )
     if done.returncode:
         raise BenchError(f"{' '.join(words)}: {done.stderr.strip().splitlines()[-1]}")

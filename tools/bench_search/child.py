@@ -1,6 +1,6 @@
 """One search in a process of its own: prints its trail, its peak memory and what the sampler said as JSON.
 
-python -m tools.bench_search.child PROBLEM SAMPLER SCREEN(on|off) SEED EVALUATIONS [OPTUNA_PYTHON]
+python -m tools.bench_search.child PROBLEM SAMPLER SCREEN(on|off) SEED EVALUATIONS
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from aisimulate.spica.sampler import make_branch_sampler
+from tools.bench_search.optuna_side import OptunaSide
 from tools.bench_search.problems import PROBLEMS, best_score
 from tools.bench_search.rounds import search
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Run it."""
-    name, policy, screen, seed, evaluations, *_ = sys.argv[1:]
+    name, policy, screen, seed, evaluations = sys.argv[1:]
     problem = PROBLEMS[name]()
     sampler = _sampler(problem, policy, screen == "on", int(seed))
     trail = search(problem, sampler, int(evaluations), best_score(name))
@@ -33,6 +34,9 @@ def main() -> int:
 
 
 def _sampler(problem: Problem, policy: str, screened: bool, seed: int) -> BranchSampler:
+    if policy.startswith("optuna-"):
+        start = _sampler(problem, "pool-gp", screened, seed) if screened else None
+        return OptunaSide(problem, policy.removeprefix("optuna-"), seed, start)
     return make_branch_sampler(
         problem.branch,
         study_id=problem.name,

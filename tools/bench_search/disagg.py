@@ -75,15 +75,25 @@ class Disagg:
 
     def screen(self, selection: Mapping[str, Any], config: ParallelConfig) -> list[float] | None:
         """Estimate by the tables alone: the slower of decode and prefill."""
-        points, tables = self._points(selection, config), self.tables
-        held = self.held(points)
-        if held[0] < 1:
+        assert isinstance(config, DisaggParallelConfig)
+        tables, backend = self.tables, selection["backend"]
+        prefill, decode = (
+            tables.engines[backend, config.prefill.shape],
+            tables.engines[backend, config.decode.shape],
+        )
+        ranks = config.decode.replicas * config.decode.shape.dp
+        held = int(tables.kv_tokens[decode, 0]) * ranks // (tables.isl + tables.osl // 2)
+        if held < 1:
             return None
-        running = np.maximum(1.0, np.floor(load_step(selection) / LOAD_STEPS * held))
-        rate, gap_s = self._decode(points, running, np.ones(1), held * np.inf)
-        prompts = points.prefill_replicas * tables.ranks[points.prefill] * self._prompts(points)
-        rate = np.minimum(rate, prompts / self._pass_s(points))
-        return [float(rate[0] * tables.osl / config.total_gpus), float(1.0 / gap_s[0])]
+        running = max(1, int(load_step(selection) / LOAD_STEPS * held))
+        most = ranks * selection["decode_max_num_seqs"]
+        gap_s = tables.decode_ms_of(decode, min(running, most) / ranks) / 1e3
+        budget = selection["prefill_max_num_batched_tokens"]
+        batch = min(selection["prefill_max_num_seqs"], budget // tables.isl)
+        pass_s = float(tables.prefill_ms[prefill, batch.bit_length() - 1]) / 1e3
+        prompts = config.prefill.replicas * config.prefill.shape.dp * batch
+        rate = min(min(running, most) / (tables.osl * gap_s), prompts / pass_s)
+        return [rate * tables.osl / config.total_gpus, 1.0 / gap_s]
 
     def score(self, found: Sequence[Measured]) -> float:
         """Return the area under what was measured, by its true values."""
@@ -119,7 +129,13 @@ class Disagg:
 
     def decode(self, points: Points, running: Floats) -> tuple[Floats, Floats]:
         """Return requests per second and seconds per token when `running` requests decode."""
-        return self._decode(points, running, self._decode_bias[points.decode], self.held(points))
+        ranks = self.tables.ranks[points.decode] * points.decode_replicas
+        batch = np.minimum(running / ranks, points.decode_seqs)
+        gap_s = self.tables.decode_ms(points.decode, batch) * self._decode_bias[points.decode] / 1e3
+        pressure = np.maximum(running / np.maximum(self.held(points), 1.0) - _PRESSURE_FROM, 0.0)
+        gap_s = gap_s * (1.0 + _PRESSURE * pressure)
+        served = np.minimum(running, ranks * points.decode_seqs)
+        return served / (self.tables.osl * gap_s), gap_s
 
     def holds_prompts(self, points: Points) -> NDArray[np.bool_]:
         """Tell where a prefill rank's KV cache holds a whole batch of prompts."""
@@ -142,15 +158,6 @@ class Disagg:
         from tools.bench_search.disagg_truth import true_front  # noqa: PLC0415 - it imports this module
 
         return area(true_front(self))
-
-    def _decode(self, points: Points, running: Floats, bias: Floats, held: Floats) -> tuple[Floats, Floats]:
-        ranks = self.tables.ranks[points.decode] * points.decode_replicas
-        batch = np.minimum(running / ranks, points.decode_seqs)
-        gap_s = self.tables.decode_ms(points.decode, batch) * bias / 1e3
-        pressure = np.maximum(running / np.maximum(held, 1.0) - _PRESSURE_FROM, 0.0)
-        gap_s = gap_s * (1.0 + _PRESSURE * pressure)
-        served = np.minimum(running, ranks * points.decode_seqs)
-        return served / (self.tables.osl * gap_s), gap_s
 
     def _prefill_rate(self, points: Points) -> Floats:
         """Return the prompts per second of a whole prefill pool."""

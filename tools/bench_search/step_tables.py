@@ -6,6 +6,7 @@ The tables in `data/` are answers of AI Configurator's performance data; `make_t
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ class StepTables:
             # By engine and token budget; the number of sequences does not matter to the estimate.
             self.kv_tokens = stored["kv"][:, :, 0] // KV_BLOCK_TOKENS * KV_BLOCK_TOKENS
             self.raw_kv_tokens = stored["kv"][:, :, 0]
+        self._batch_list: list[float] = self._batches.tolist()
+        self._decode_rows: list[list[float]] = self._decode_ms.tolist()
         self.isl, self.osl = int(about["isl"]), int(about["osl"])
         sizes = [[int(size) for size in name.split("|")[1:]] for name in self.names]
         self.ranks = np.array([size[1] for size in sizes])
@@ -56,6 +59,15 @@ class StepTables:
     def decode_ms(self, engines: Ints, batches: Floats) -> Floats:
         """Time one token for each of `batches` sequences per rank; clamped to the table."""
         return _between(self._decode_ms[engines], self._batches, batches)
+
+    def decode_ms_of(self, engine: int, batch: float) -> float:
+        """Time one token for each of `batch` sequences per rank of one engine."""
+        batches, row = self._batch_list, self._decode_rows[engine]
+        if batch >= batches[-1]:
+            return row[-1]
+        left = max(bisect_right(batches, batch) - 1, 0)
+        share = max(batch - batches[left], 0.0) / (batches[left + 1] - batches[left])
+        return row[left] * (1.0 - share) + row[left + 1] * share
 
     def mixed_ms(self, engines: Ints, batches: Floats, chunk_tokens: Floats) -> Floats:
         """Time a pass of `batches` decoding sequences and a prompt chunk."""

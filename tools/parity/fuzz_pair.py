@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from instances import TRACE, instance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # A child says when it has imported everything.
 START_UP_S = 60.0
@@ -52,8 +52,9 @@ def generate(args: argparse.Namespace) -> int:
 class Runner:
     """Runs instances in a child process; one that does not answer in time is killed and replaced."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, serve: Callable[[Any, Any], None]) -> None:
         self._limit_s = limit_s
+        self._serve = serve
         self._context = multiprocessing.get_context("spawn")
         self._child: multiprocessing.process.BaseProcess | None = None
 
@@ -77,7 +78,9 @@ class Runner:
 
     def _start(self) -> None:
         self._tasks, self._answers = self._context.Queue(), self._context.Queue()
-        self._child = self._context.Process(target=_serve, args=(self._tasks, self._answers), daemon=True)
+        self._child = self._context.Process(
+            target=self._serve, args=(self._tasks, self._answers), daemon=True
+        )
         self._child.start()
         self._answers.get(timeout=START_UP_S)
 
@@ -139,7 +142,7 @@ def _run_by_dynamo(payload: dict[str, Any], trace: str) -> tuple[int, list[Any]]
 
 def run(args: argparse.Namespace) -> int:
     """Run all instances of a file with this interpreter."""
-    runner = Runner(args.limit)
+    runner = Runner(args.limit, _serve)
     with Path(args.results).open("w") as results:
         for item in _lines(args.instances):
             results.write(json.dumps(runner.result(item)) + "\n")

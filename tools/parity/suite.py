@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FUZZ = Path(__file__).with_name("fuzz_pair.py")
+FUZZ_SCALING = Path(__file__).with_name("fuzz_scaling.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,36 @@ PARTS = (
     Part("trtllm-mtp", 500, "disaggregated"),
     Part("sglang-mtp", 500, "disaggregated", limit_s=1.0),
 )
+
+# Pools that scale by a script, and what its policy is shown.
+SCALED_PARTS = (
+    Part("vllm", 300),
+    Part("trtllm", 200),
+    Part("sglang", 300, limit_s=3.0),
+    Part("vllm-pair", 500),
+    Part("trtllm-pair", 300),
+    Part("sglang-pair", 500, limit_s=3.0),
+    Part("vllm-mtp", 200, limit_s=3.0),
+    Part("sglang-mtp", 200, limit_s=3.0),
+    Part("vllm-pair-mtp", 200, limit_s=3.0),
+    Part("trtllm-pair-mtp", 200, limit_s=3.0),
+    Part("sglang-pair-mtp", 200, limit_s=3.0),
+)
+
+
+def run_scaled_part(part: Part, peer: str, share: float, seed: int, folder: Path) -> int:
+    """Run one part of pools that scale through both interpreters and print its counts."""
+    instances, ours, theirs = folder / "instances", folder / "ours", folder / "theirs"
+    number = max(1, round(part.number * share))
+    script = str(FUZZ_SCALING)
+    for command in (
+        [sys.executable, script, "gen", part.kind, str(number), str(seed), str(instances)],
+        [sys.executable, script, "run", str(instances), str(ours)],
+        [peer, script, "run", str(instances), str(theirs), "--limit", str(part.limit_s)],
+    ):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    print(f"{part.kind} scaled: ", end="", flush=True)
+    return subprocess.run([sys.executable, script, "diff", str(ours), str(theirs)], check=False).returncode
 
 
 def run_part(part: Part, peer: str, share: float, seed: int, folder: Path) -> int:
@@ -95,6 +126,9 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             differs |= run_part(part, peer, args.share, seed, Path(folder))
+    for part in SCALED_PARTS:
+        with tempfile.TemporaryDirectory() as folder:
+            differs |= run_scaled_part(part, args.peer, args.share, seed, Path(folder))
     return differs
 
 

@@ -96,7 +96,7 @@ def _bash(words: dict[str, Words]) -> str:
     lines += ["  esac", '  if [ -z "$choices" ]; then', '    case "${COMP_WORDS[1]}" in']
     for name, known in words.items():
         shown = " ".join((*known.actions, *known.options))
-        lines.append(f'      {name}) [ "${{word#-}}" != "$word" -o -z "$word" ] && choices="{shown}" ;;')
+        lines.append(f'      {name}) choices="{shown}" ;;')
     lines += [
         "    esac",
         "  fi",

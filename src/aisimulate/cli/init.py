@@ -69,6 +69,15 @@ def _parser() -> OneLineParser:
         help="agg, disagg or both",
     )
     parser.add_argument("--context-length", type=positive, metavar="N", help="longest sequence to serve")
+    _add_traffic(parser)
+    _add_goal(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of to stdout")
+    output.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    return parser
+
+
+def _add_traffic(parser: OneLineParser) -> None:
     traffic = parser.add_argument_group("traffic")
     traffic.add_argument("--trace", metavar="FILE", help="a request trace (docs/traces.md)")
     traffic.add_argument("--trace-format", metavar="NAME", help="how to read it (default: mooncake)")
@@ -77,14 +86,14 @@ def _parser() -> OneLineParser:
     traffic.add_argument("--request-rate", type=float, metavar="X", help="requests per second")
     traffic.add_argument("--concurrency", type=positive, metavar="N", help="requests in flight")
     traffic.add_argument("--kv-load", action="store_true", help="every load up to a full KV cache")
+
+
+def _add_goal(parser: OneLineParser) -> None:
     goal = parser.add_argument_group("goal")
     goal.add_argument("--goal", type=one_of(_GOALS), metavar="NAME", help=f"one of {', '.join(_GOALS)}")
     for name in _BOUNDS:
         option = f"--{name.replace('_', '-')}"
         goal.add_argument(option, type=float, metavar="MS", help=f"bound of the SLA: {name}")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of to stdout")
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
-    return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:

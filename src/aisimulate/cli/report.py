@@ -10,7 +10,7 @@ from aisimulate.cli.exit_codes import DONE
 from aisimulate.cli.output import show
 from aisimulate.cli.page_server import serve_page
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.cli.recorded import guarded, run_of
+from aisimulate.cli.recorded import guarded, named_run, run_of
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
 from aisimulate.report.files import check_writable, write_file
@@ -45,6 +45,11 @@ def _parser() -> OneLineParser:
         "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
     )
     parser.add_argument(
+        "--compare",
+        metavar="OTHER",
+        help="also set another run beside it: what was asked, and the best of both",
+    )
+    parser.add_argument(
         "--inside",
         type=natural,
         default=0,
@@ -67,6 +72,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.serve:
         if arguments.output is not None:
             raise InputError("--output: has no effect with --serve, which writes no file")
+        if arguments.compare is not None:
+            raise InputError("--compare: has no effect with --serve")
         if arguments.inside:
             raise InputError("--inside: has no effect with --serve, whose candidates still change")
         return serve_page(path, port=arguments.port or 0, gpu_hour_price=arguments.gpu_hour_price)
@@ -74,12 +81,13 @@ def _run(arguments: argparse.Namespace) -> int:
         raise InputError("--port: has no effect without --serve")
     output = arguments.output or Path(f"{path.stem}.html")
     check_writable(output, [path])
+    other = None if arguments.compare is None else named_run(arguments.compare)
     run = run_of(path)
     inside = {
         row.number: look_inside(replayable_config(run), row.candidate)
         for row in candidate_rows(run)[: arguments.inside]
     }
-    text = page_html(run, gpu_hour_price=arguments.gpu_hour_price, inside=inside)
+    text = page_html(run, gpu_hour_price=arguments.gpu_hour_price, inside=inside, other=other)
     write_file(output, text)
     written = f"wrote {output} ({len(text.encode()) / 1e6:.1f} MB)\n"
     return show(_PROG, written if output.is_file() else "", DONE)

@@ -81,6 +81,17 @@ def _parser(prog: str = "aisimulate spica", default_format: str = "table") -> On
         help="record the search there (default: a new file among the runs)",
     )
     record.add_argument("--no-run", action="store_true", help="do not record the search")
+    parser.add_argument("--seed", type=natural, metavar="N", help="use N instead of sweep.random_seed")
+    parser.add_argument(
+        "--check", action="store_true", help="check the invariants of every replay; who breaks one fails"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print what would be searched, then stop")
+    _add_output(parser, default_format)
+    parser.set_defaults(prog=prog)
+    return parser
+
+
+def _add_output(parser: OneLineParser, default_format: str) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="also write every attempt (or the planned search) as JSON"
     )
@@ -100,21 +111,14 @@ def _parser(prog: str = "aisimulate spica", default_format: str = "table") -> On
     parser.add_argument(
         "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
     )
-    parser.add_argument("--seed", type=natural, metavar="N", help="use N instead of sweep.random_seed")
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
-    parser.add_argument(
-        "--check", action="store_true", help="check the invariants of every replay; who breaks one fails"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print what would be searched, then stop")
-    parser.set_defaults(prog=prog)
-    return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.resume is not None:
-        return _resume(arguments)
     if arguments.gpu_hour_price is not None and (arguments.format != "table" or arguments.dry_run):
         raise InputError("--gpu-hour-price: adds a column to the table of a result, and nothing else")
+    if arguments.resume is not None:
+        return _resume(arguments)
     config = load_config(arguments.config, arguments.overrides)
     if arguments.seed is not None:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})

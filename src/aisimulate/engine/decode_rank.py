@@ -29,6 +29,7 @@ class DecodeRank(ArrivalQueue, RankScheduler):
     def __init__(self, params: RankParams, timer: PassTimer) -> None:
         super().__init__(params, timer)
         self.pending: deque[Handoff] = deque()
+        self.coming: dict[Handoff, None] = {}
         self.admit = admit_arrived
         self.watchful = True
         self.runs_on = False  # the head of its queue may hold its blocks already
@@ -90,8 +91,7 @@ class DecodeRank(ArrivalQueue, RankScheduler):
         if sequence.keys is not None:
             self.cache_computed(sequence)
         if waiting:
-            self.held += 1
-            self.queue_arrived(handoff)
+            self.queue(handoff)
         else:
             waiting.append(sequence)
         return handoff

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 class Destinations(ABC):
     """The queue of destinations without blocks, tried from its head (spec 01 section 6).
 
-    `held` counts prompts that have blocks here and are still to come; `_releases` changes whenever blocks or
-    a slot become free.
+    `coming` are those with blocks whose prompt is still to come, `held` is their number; `_releases` changes
+    whenever blocks or a slot become free.
     """
 
     # No slots of its own: the ranks that it is combined with have none either.
 
     pending: deque[Handoff]
+    coming: dict[Handoff, None]
     held: int
     _releases: int
 
@@ -44,7 +45,13 @@ class Destinations(ABC):
         if not self.has_seat or not self.reserve(handoff):
             return None
         self.held += 1
+        self.coming[handoff] = None
         return self.pending.popleft()
+
+    def came(self, handoff: Handoff) -> None:
+        """Expect a prompt no more: it is here, or will not come."""
+        self.held -= 1
+        del self.coming[handoff]
 
     def receive(self) -> Handoff | None:
         """`attempt`, and `activate` at once, where a prompt takes no time to arrive."""
@@ -85,8 +92,12 @@ class ArrivalQueue(Destinations):
         return True
 
     def queue_arrived(self, handoff: Handoff) -> None:
+        """Expect a prompt no more, and queue its sequence."""
+        self.came(handoff)
+        self.queue(handoff)
+
+    def queue(self, handoff: Handoff) -> None:
         """Queue a sequence that has its prompt, by the order in which destinations were accepted."""
-        self.held -= 1
         for index, queued in enumerate(self.waiting):
             if queued.handoff.order > handoff.order:
                 self.waiting.insert(index, handoff.request)

@@ -97,8 +97,11 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
         return super()._defers(rank) or bool(cast("Offloading", rank).host.aside)
 
     def _skip(self) -> None:
-        """Count it with the others."""
-        self._step += 1
+        """Count it with the others, and once more if somebody has to wait in a queue.
+
+        That is what the reference comes to, which tries such a group again when the copy ends.
+        """
+        self._step += 2 if any(rank.waiting for rank in self.ranks) else 1
 
     def _is_drained(self) -> bool:
         """Whether all requests have left, also those that wait for a copy."""

@@ -53,10 +53,11 @@ class _Handing:
         return int(rank.params.num_gpu_blocks) if self._is_handing else int(super().kept_blocks)  # type: ignore[misc]
 
     def gauges(self, run_passes: int = 0) -> Gauges:
-        """Read the rank; prompts that wait for blocks here are waiting requests."""
+        """Read the rank; prompts that wait for blocks or a slot here are waiting requests."""
         gauges: Gauges = super().gauges(run_passes)  # type: ignore[misc]
-        pending = len(getattr(self._rank, "pending", ()))
-        return gauges._replace(waiting_requests=gauges.waiting_requests + pending)
+        rank = self._rank
+        others = len(getattr(rank, "pending", ())) + len(getattr(rank, "arrived", ()))
+        return gauges._replace(waiting_requests=gauges.waiting_requests + others)
 
     def audit(self) -> BlockAudit:
         """Count the blocks; those of prompts that are handed over by the counters."""
@@ -89,6 +90,7 @@ class _PairView(_Handing, VllmRankView):
         if not rank.run_batch:
             entered = [*self._computing(), *rank.waiting]
             work.admitted = work.dequeued = [s for s in entered if self._admitted.is_new(s, now_ns)]
+            work.cached = [s for s in work.cached if s not in rank.done]  # they end without a forward
         return work
 
 
@@ -99,7 +101,7 @@ class _DraftPairView(_Handing, SpeculativeRankView):
         """Describe what was planned at `now_ns`; a prefill worker verifies nothing."""
         work = super().read(now_ns)
         if not hasattr(self._rank, "pending"):
-            work.verified = 0
+            work.verified, self._counted = 0, []
         return work
 
 

@@ -37,6 +37,7 @@ class RankPass:
     preempted: list[Sequence] = field(default_factory=list)
     rejected: list[Sequence] = field(default_factory=list)
     cached: list[Sequence] = field(default_factory=list)
+    dropped: list[Chunk] = field(default_factory=list)  # of those preempted once the pass was priced
     verified: int = 0  # with drafts: prompts whose first tokens come from the decode forward too
 
     @property
@@ -51,9 +52,9 @@ class RankPass:
 
     @property
     def forwards(self) -> int:
-        """Sequences that get a token from a decode forward of one such pass."""
+        """Sequences that decode in one such pass; those that a prefill ends with a burst do not count."""
         replayed = sum(end == sequence.tokens for sequence, _, end in self.replays)
-        return self.decode_batch + len(self.cached) + self.verified + replayed
+        return self.decode_batch + len(self.cached) + replayed
 
 
 class Gauges(NamedTuple):

@@ -24,7 +24,7 @@ class RankView(Protocol):
 
     @property
     def waiting_lengths(self) -> list[int]:
-        """Tokens of the sequences in the queue, and of the prompts that wait for their blocks."""
+        """Tokens of the sequences in the queue, and of the prompts that are expected."""
         ...
 
     @property

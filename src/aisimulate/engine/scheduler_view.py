@@ -33,9 +33,11 @@ class SchedulerView:
 
     @property
     def waiting_lengths(self) -> list[int]:
-        """Tokens of the sequences in the queue, and of the prompts that wait for their blocks."""
-        pending = [handoff.request.tokens for handoff in getattr(self._rank, "pending", ())]
-        return [sequence.tokens for sequence in self._rank.waiting] + pending
+        """Tokens of the sequences in the queue, and of the prompts that are expected here."""
+        rank = self._rank
+        expected = (*getattr(rank, "pending", ()), *getattr(rank, "coming", ()))
+        here = (*rank.waiting, *getattr(rank, "arrived", ()))
+        return [sequence.tokens for sequence in (*here, *(handoff.request for handoff in expected))]
 
     @property
     def free_blocks(self) -> int:

@@ -60,6 +60,7 @@ class SglangDecodeRank(Destinations, SglangScheduler):
     def _expect_nobody(self) -> None:
         """Begin without destinations."""
         self.pending: deque[Handoff] = deque()
+        self.coming: dict[Handoff, None] = {}
         self.arrived: deque[Sequence] = deque()
         self.unblocked = False
         self._done: list[Sequence] = []  # admitted without anything to generate
@@ -111,7 +112,7 @@ class SglangDecodeRank(Destinations, SglangScheduler):
     def activate(self, handoff: Handoff) -> None:
         """Cache a prompt that has arrived, and let its sequence wait for a slot."""
         sequence, pool = handoff.request, self.pool
-        self.held -= 1
+        self.came(handoff)
         free = pool.free
         sequence.computed = sequence.input_tokens
         pool.cache(sequence, sequence.input_tokens // pool.page_size)
@@ -121,7 +122,7 @@ class SglangDecodeRank(Destinations, SglangScheduler):
 
     def cancel(self, handoff: Handoff) -> None:
         """Give up the pages of a destination whose prompt will not come."""
-        self.held -= 1
+        self.came(handoff)
         self.pool.release(handoff.request, handoff.request.input_tokens)
         self._releases += 1
 

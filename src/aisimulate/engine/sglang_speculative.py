@@ -83,7 +83,7 @@ class SpeculativeSglangScheduler(SglangScheduler):
     Of completed sequences only. `forwards` of a sequence counts the instants at which it emitted.
     """
 
-    __slots__ = ("_acceptance", "_streams", "zero_gaps")
+    __slots__ = ("_acceptance", "_streams", "accepted", "zero_gaps")
 
     decoders: BurstDecoders
 
@@ -94,6 +94,7 @@ class SpeculativeSglangScheduler(SglangScheduler):
         self.reservations = BurstReservations(params.clip_max_new_tokens, self.decoders)
         self.planned = 1  # never 0: there are no runs of passes that nobody looks into
         self.zero_gaps = 0
+        self.accepted = 0  # drafts of the last pass, be they more than are still to be generated
         self._streams: dict[Sequence, Iterator[int]] = {}  # of sequences that decode or were retracted
 
     def submit(self, sequence: Sequence) -> None:
@@ -114,10 +115,12 @@ class SpeculativeSglangScheduler(SglangScheduler):
         decoders, pool, size = self.decoders, self.pool, self.params.block_size
         self.last_decode_ns = end_ns
         done = decoders.passes = decoders.passes + passes
-        streams, finished, gained = self._streams, [], 0
+        streams, finished, gained, accepted = self._streams, [], 0, 0
         for sequence in decoders.members:
             before, end = sequence.tokens, sequence.end_tokens
-            tokens = before + next(streams[sequence])
+            burst = next(streams[sequence])
+            accepted += burst - 1
+            tokens = before + burst
             if tokens >= end:
                 tokens = end
                 finished.append(sequence)
@@ -129,6 +132,7 @@ class SpeculativeSglangScheduler(SglangScheduler):
             if tokens < end and tokens // size > sequence.inserted:
                 pool.cache(sequence, tokens // size)
         decoders.context_tokens += gained
+        self.accepted = accepted
         pool.free += opened
         self._note_second_tokens(end_ns)
         if not self.retracted:

@@ -122,9 +122,9 @@ class SglangRankView(SchedulerView):
     @property
     def extra_tokens(self) -> int:
         """Tokens of accepted drafts in the last pass."""
-        if not isinstance(self._rank, SpeculativeSglangScheduler):
+        if not isinstance(self._rank, SpeculativeSglangScheduler) or not self._decoding:
             return 0
-        return sum(sequence.tokens - tokens - 1 for sequence, tokens in self._decoding)
+        return self._rank.accepted
 
     def audit(self) -> BlockAudit:
         """Count the pages between two passes from what requests and tree hold, not by the counters."""

@@ -9,7 +9,7 @@ All blocks are in the tree of the pool: a request that comes back recomputes blo
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import PROMPT_OVER_BUDGET, SEQUENCE_OVER_CAPACITY
@@ -45,6 +45,7 @@ class SpeculativeScheduler(RankScheduler):
         "_set_aside",
         "_settled",
         "_spans",
+        "dropped",
         "ready",
         "running",
         "scheduled",
@@ -64,6 +65,7 @@ class SpeculativeScheduler(RankScheduler):
         self._fresh_key = count(-1, -1)  # names of blocks that nobody else can have
         self._fruitless = 0  # passes with preemptions since anything came of one
         self._set_aside = 0  # blocks of the longest bursts of the pass in flight
+        self.dropped: list[tuple[Sequence, int, int, bool]] = []
         self.eventful = True  # there is no pass in which nothing happens
         self.running: list[Sequence] = []
         self.scheduled: dict[Sequence, int] = {}
@@ -135,6 +137,8 @@ class SpeculativeScheduler(RankScheduler):
         self.preempted = False
         self.scheduled = {}
         self.rejected, self.done = [], []
+        if self.dropped:
+            self.dropped = []
         self._continue_running()
         entered = self.entered
         self._admit_waiting(now_ns)
@@ -339,7 +343,13 @@ class SpeculativeScheduler(RankScheduler):
                 victim.reason = SEQUENCE_OVER_CAPACITY  # alone in the pool: it would wait for ever
 
     def _preempt_ready(self) -> Sequence:
-        """Preempt when the pass is priced already: its prefill is paid for."""
+        """Preempt when the pass is priced already: its prefill is paid for.
+
+        `dropped` keeps what was scheduled for it: tokens from and to, and whether it decoded.
+        """
+        last = self.running[0 if self.fifo else -1]
+        if (start := self.scheduled.get(last)) is not None:
+            self.dropped.append((last, start, last.computed, last.decodes))
         sums = self._chunk_count, self._chunk_starts, self._chunk_ends
         victim = self._preempt()
         self._chunk_count, self._chunk_starts, self._chunk_ends = sums
@@ -490,6 +500,14 @@ class SpeculativeScheduler(RankScheduler):
         self._release(sequence)
         sequence.lengths = []
         sequence.status, sequence.terminal_ns = COMPLETED, end_ns
+
+    def accepted_in(self, sequence: Sequence, before: int) -> int:
+        """Count the drafts accepted in the last forward of a sequence, which had `before` tokens then."""
+        if sequence.tokens < sequence.end_tokens:
+            return sequence.tokens - before - 1
+        # What is not needed any more is not kept.
+        bursts = self._acceptance.stream(sequence.ordinal)
+        return next(islice(bursts, sequence.forwards - 1, None)) - 1
 
     def _note_gap(self, sequence: Sequence, number: int, end_ns: int) -> None:
         last = sequence.last_pass

@@ -69,6 +69,7 @@ class SpeculativeDecodeRank(ArrivalQueue, SpeculativeScheduler):
     def __init__(self, params: RankParams, timer: PassTimer, acceptance: Acceptance) -> None:
         super().__init__(params, timer, acceptance)
         self.pending: deque[Handoff] = deque()
+        self.coming: dict[Handoff, None] = {}
         self.unblocked = False
         self._accepted = 0
         self._releases = 0  # changes whenever blocks or a slot become free

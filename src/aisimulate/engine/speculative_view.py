@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class SpeculativeRankView(VllmRankView):
     """A rank with drafts. Its runs are looked at pass by pass, because members grow unevenly."""
 
-    __slots__ = ("_admitted", "_before", "_decoding")
+    __slots__ = ("_admitted", "_before", "_counted", "_decoding")
 
     _rank: SpeculativeScheduler
 
@@ -25,6 +25,7 @@ class SpeculativeRankView(VllmRankView):
         super().__init__(rank, index)
         self._admitted = Admissions()
         self._before: list[tuple[Sequence, int]] = []  # who emits in the pass, and its tokens before
+        self._counted: list[tuple[Sequence, int]] = []  # of these, whose forwards count as decoding
         self._decoding: list[Sequence] = []  # that emitted before
 
     @property
@@ -34,8 +35,8 @@ class SpeculativeRankView(VllmRankView):
 
     @property
     def extra_tokens(self) -> int:
-        """Tokens of accepted drafts in the last pass."""
-        return sum(sequence.tokens - tokens - 1 for sequence, tokens in self._before)
+        """Tokens of accepted drafts in the last pass, be they more than were still to be generated."""
+        return sum(self._rank.accepted_in(sequence, tokens) for sequence, tokens in self._counted)
 
     def mark(self) -> None:
         """Remember what `read` compares with: nothing."""
@@ -48,6 +49,7 @@ class SpeculativeRankView(VllmRankView):
         self._decoding = [sequence for sequence in ready if sequence.decodes]
         lengths = [sequence.tokens for sequence in self._decoding]
         work = RankPass(self._index, len(lengths), sum(lengths))
+        self._counted = [(sequence, tokens) for sequence, tokens in self._before if sequence.decodes]
         if rank.run_batch:
             return work
         chunks = [
@@ -56,8 +58,13 @@ class SpeculativeRankView(VllmRankView):
             if not sequence.decodes
         ]
         sort_chunks(work, chunks)
-        replayed = sum(end == sequence.tokens for sequence, _, end in work.replays)
-        work.verified = len(self._before) - len(lengths) - replayed
+        replayed = [(sequence, end) for sequence, _, end in work.replays if end == sequence.tokens]
+        known = {sequence for sequence, start, end in chunks if start == end}
+        cached = [(sequence, tokens) for sequence, tokens in self._before if sequence in known]
+        work.cached = [sequence for sequence, _ in cached]
+        self._counted += replayed + cached
+        work.dropped = [Chunk(*dropped[:3]) for dropped in self._dropped() if not dropped[3]]
+        work.verified = len(self._before) - len(self._counted)
         work.preempted = self._newly_preempted() if rank.preempted else []
         # A victim of the bursts of others may have been admitted just before.
         new = [*rank.scheduled, *work.preempted]
@@ -68,7 +75,13 @@ class SpeculativeRankView(VllmRankView):
     def decode_lengths(self, work: RankPass) -> list[int]:
         """Lengths at the start of the pass that just began of those that decode or replay in it."""
         lengths = [sequence.tokens for sequence in self._decoding]
-        return [*lengths, *(chunk.sequence.tokens for chunk in work.replays)]
+        others = [*(chunk.sequence for chunk in work.replays), *work.cached]
+        dropped = [end for s, start, end, decodes in self._dropped() if decodes or start >= s.input_tokens]
+        return [*lengths, *(sequence.tokens for sequence in others), *dropped]
+
+    def _dropped(self) -> list[tuple[Sequence, int, int, bool]]:
+        """List those that were preempted once the pass was priced, with what was scheduled for them."""
+        return [] if self._rank.run_batch else self._rank.dropped
 
     def is_decoding(self, sequence: Sequence) -> bool:
         """Whether a sequence decodes in the next pass."""

@@ -346,7 +346,7 @@ class PrefillWorker(RankWorker):
         self.busy = True
         self.plans += 1
         self._start_ns = now_ns
-        if partial is not None and self._start_chunks(partial):
+        if partial is not None and self.plans_chunks and self._start_chunks(partial):
             self._given_back = 0
             return True
         self._passes = rank.plan(now_ns)

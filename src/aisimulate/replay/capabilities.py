@@ -61,7 +61,8 @@ CURRENT = Capabilities(
     tiers=frozenset({"g3_offload", "native_host_offload"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
     disaggregated_speculation=True,
-    scaled_pair_backends=frozenset({"trtllm", "vllm"}),
+    scaled_speculation=True,
+    scaled_pair_backends=frozenset({"sglang", "trtllm", "vllm"}),
 )
 """What this version simulates."""
 

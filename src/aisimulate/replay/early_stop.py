@@ -1,22 +1,26 @@
-"""Closed loops that end when they have settled, and the report that a full replay would give (spec 08, 4.1).
+"""Replays that do less than all, for searches: closed loops until they settle, the first rows of traces.
 
-What is left when a replay ends would be like the last two waves, so the means and rates of a full report
-follow from them; percentiles do not, and are left out.
+What is left of a closed loop that has settled would be like its last two waves, so the means and rates of a
+full report follow from them; percentiles do not, and are left out (spec 08 section 4.1). A cut trace ranks
+deployments as the whole one does, but its figures are its own (section 4.2).
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.payload import parse_payload
 from aisimulate.core.collector import paused_collector
 from aisimulate.core.units import NS_PER_MS
 from aisimulate.replay.build import build_replay
-from aisimulate.replay.execute import run_built
+from aisimulate.replay.execute import explained_limits, run_built
 from aisimulate.replay.gaps import summarize_gaps
 from aisimulate.replay.report import MS_PER_HOUR, build_report
 from aisimulate.workload.drivers import make_driver
+from aisimulate.workload.graph import AgenticWorkload
+from aisimulate.workload.sessions import first_sessions
 from aisimulate.workload.wave_driver import Settled, WaveDriver, mean_wave
 
 if TYPE_CHECKING:
@@ -31,9 +35,14 @@ if TYPE_CHECKING:
 EARLY_STOP_KEY = "early_stop_completed_requests"
 """In the report of a replay that ended early: the requests that had completed."""
 
+FIRST_SESSIONS_KEY = "first_sessions_only"
+"""In the report of a replay of the beginning of a trace: its sessions."""
+
 # Longer replays tidy requests up that a wave consists of.
 _MOST_REQUESTS = 1 << 16
-_FEWEST_WAVES = 4
+FEWEST_WAVES = 4
+"""With fewer there is next to nothing to save."""
+
 # Of what the last request of a replay is spared, the share that those of its wave are on average.
 _SPARED_ON_AVERAGE = 0.45
 
@@ -44,7 +53,7 @@ def execute_until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
     A replay that settles has a report of means and rates, and `EARLY_STOP_KEY`; any other one is replayed to
     its end and has the full report. Raises like `execute`.
     """
-    with paused_collector():
+    with explained_limits(), paused_collector():
         started = time.perf_counter_ns()
         replay = build_replay(parse_payload(payload), drive=_drive)
         try:
@@ -53,10 +62,32 @@ def execute_until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
             return _report(replay, settled.waves)
 
 
+def execute_first_sessions(payload: str | Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Replay the `count` sessions of a trace that arrive first; the report has `FIRST_SESSIONS_KEY` then.
+
+    A trace that is no longer, or one of requests that wait for others, is replayed as a whole. Raises like
+    `execute`.
+    """
+    cut = False
+
+    def drive(workload: Workload, block_tokens: int) -> Driver:
+        nonlocal cut
+        if not isinstance(workload, AgenticWorkload) and len(workload.sessions) > count:
+            cut = True
+            workload = replace(workload, sessions=first_sessions(workload.sessions, count))
+        return make_driver(workload, block_tokens)
+
+    with explained_limits(), paused_collector():
+        started = time.perf_counter_ns()
+        replay = build_replay(parse_payload(payload), drive=drive)
+        report = build_report(run_built(replay, started), record_per_request=False)
+    return report | {FIRST_SESSIONS_KEY: count} if cut else report
+
+
 def _drive(workload: Workload, block_tokens: int) -> Driver:
     """Watch the waves of single requests in a closed loop."""
     cap, count = workload.concurrency, len(workload.sessions)
-    if cap is None or not _FEWEST_WAVES * cap <= count <= _MOST_REQUESTS:
+    if cap is None or not FEWEST_WAVES * cap <= count <= _MOST_REQUESTS:
         return make_driver(workload, block_tokens)
     if any(len(session.turns) > 1 for session in workload.sessions[:1]):
         return make_driver(workload, block_tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.payload import parse_payload
@@ -15,7 +16,7 @@ from aisimulate.replay.report import build_report
 from aisimulate.workload.drivers import plays_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aisimulate.replay.build import BuiltReplay
     from aisimulate.replay.observe.hub import Observer
@@ -35,10 +36,16 @@ def execute(
     `scaling` decides how many workers there are, in place of what the payload names.
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
+    with explained_limits(), paused_collector():
+        # A function of its own: all that it made is freed before the collector could look through it.
+        return _execute(payload, observers, scaling)
+
+
+@contextmanager
+def explained_limits() -> Iterator[None]:
+    """Say in one line that a replay needs more memory or larger numbers than there are."""
     try:
-        with paused_collector():
-            # A function of its own: all that it made is freed before the collector could look through it.
-            return _execute(payload, observers, scaling)
+        yield
     except MemoryError:
         raise ReplayError(
             "out of memory: the replay needs more than this process may use; try fewer or shorter requests"

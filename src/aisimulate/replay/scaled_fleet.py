@@ -140,8 +140,12 @@ class Scaled(Fleet):
             if target is not None:
                 changed |= self._scale(number, target, now_ns)
         if self._let_in_kept_back() or changed:
-            super()._settle_instant(now_ns)  # requests that waited for a worker start at once
+            self._settle_again(now_ns)  # requests that waited for a worker start at once
             self._settle_drained(now_ns)
+
+    def _settle_again(self, now_ns: int) -> None:
+        """Let everything happen that happens after the tick; passes that began at this instant go on."""
+        self._settle_rounds(now_ns, now_ns + 1, self._finish_passes([], now_ns))
 
     def _scale(self, number: int, target: int, now_ns: int) -> bool:
         """Change one pool; return whether a worker is active that was not there before."""
@@ -217,6 +221,10 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
                 self._blocked.append(index)
         return self.end_ns if self._blocked else NEVER
 
+    def _settle_again(self, now_ns: int) -> None:
+        self._boundary_ns = now_ns + 1
+        self._settle_rounds(now_ns, now_ns + 1, self._end_and_act(now_ns))
+
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
         if self.hub is not None:
             tell_who_waits(self.hub, self._workers, candidates)
@@ -278,3 +286,9 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
 
 class ScaledDestinationFirstFleet(ScaledDisaggFleet, DestinationFirstFleet):
     """A `DestinationFirstFleet` whose two pools scale."""
+
+    def _reserve(self, handoff: Handoff) -> None:
+        if self._now_ns >= self._scaler.tick_ns:
+            self._behind_tick.append((self._reserve, handoff))  # it just arrived
+        else:
+            super()._reserve(handoff)

@@ -178,12 +178,13 @@ class Scaler:
         return snapshot
 
     def _traffic(self, now_ns: int) -> dict[str, Any]:
-        forwards = self.pools[-1].forwards.collect(now_ns)
+        counted = self.pools[-1].forwards
+        forwards, extra = counted.collect(now_ns), counted.collect_extra()
         hit_rate, placed = (0.0, 0) if self._hits is None else self._hits.drain()
         return {
             "duration_s": (now_ns - self._ticked_ns) / NS_PER_S,
             **self.traffic.drain(),
-            "avg_accept_length": 1.0 if forwards else None,
+            "avg_accept_length": 1.0 + extra / forwards if forwards else None,
             "avg_kv_hit_rate": hit_rate,
             "hit_rate_count": placed,
             "accept_length_forward_count": forwards,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import AISimulateError, UnsupportedError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _SAMPLES = 200
 _MOST_PLACES = 3
+_MOST_DECISIONS = 200
 _TELLING_METRICS = ("duration_ms", "completed_requests", "total_output_tokens")
 
 
@@ -62,18 +64,30 @@ def origins_text(origins: Mapping[str, int], beyond: Iterable[str]) -> str:
     return ", ".join(parts) + (f" ({places})" if places and parts else "")
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision of a planner: when, why, what it saw, and the workers before and after by pool."""
+
+    at_s: float
+    reason: str
+    requests: int
+    before: dict[str, int]
+    after: dict[str, int]
+
+
 @dataclass(slots=True)
 class Inside:
     """What a second replay showed. `note` tells why there is nothing, or what is to be known of it.
 
     `origins` counts forwards by where their times came from, and `beyond` names what lay outside what was
-    measured, the most frequent first.
+    measured, the most frequent first. `decisions` are those of a planner that changed something.
     """
 
     at_s: list[float] = field(default_factory=list)
     pools: dict[str, PoolSamples] = field(default_factory=dict)
     origins: dict[str, int] = field(default_factory=dict)
     beyond: list[str] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
     note: str = ""
 
 
@@ -92,9 +106,10 @@ def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
         report = execute(payload, observers=[watch])
     except UnsupportedError as error:
         return Inside(note=f"not watched: {error}")
-    except AISimulateError as error:
+    except (AISimulateError, ValueError, KeyError, TypeError) as error:  # also a record of another version
         return Inside(note=f"could not be replayed again: {error}")
     inside = watch.inside
+    inside.decisions = _decisions(report)
     if any(report.get(name) != candidate.metrics.get(name) for name in _TELLING_METRICS):
         inside.note = "the second replay gave other results than the first: the trace or the data changed"
     return inside
@@ -111,7 +126,32 @@ def _payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)
     load = config.get("concurrency") if workload.kv_load_ratio is not None else None
-    return ReplayEvaluator(workload, goal).payload(plan, concurrency_override=load)
+    payload = ReplayEvaluator(workload, goal).payload(plan, concurrency_override=load)
+    # With the records come the decisions of a planner.
+    payload["spec"]["record_per_request"] = plan.planner_config is not None
+    return payload
+
+
+def _decisions(report: Mapping[str, Any]) -> list[Decision]:
+    """Pick the decisions that changed a pool, up to a readable number of them."""
+    changes = (
+        tick
+        for tick in report.get("scaling_decisions", ())
+        if any(
+            tick["observed"]["non_draining"].get(pool) != count
+            for pool, count in (tick["applied"] or {}).items()
+        )
+    )
+    return [
+        Decision(
+            round(tick["at_ms"] / 1000, 3),
+            str(tick["reason"]),
+            int(tick["observed"]["requests"]),
+            dict(tick["observed"]["non_draining"]),
+            dict(tick["applied"]),
+        )
+        for tick in islice(changes, _MOST_DECISIONS)
+    ]
 
 
 def _judges(spec: Mapping[str, Any]) -> dict[str, ForwardOrigins]:

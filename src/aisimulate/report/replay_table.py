@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.columns import aligned
 from aisimulate.report.numbers import share_text
+from aisimulate.spica.versions import program_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,10 +69,30 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
     for reason, count in report["rejection_reasons"].items():
         lines.append(f"rejected: {count:,} because {reason}")
     notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]
-    return [*lines, *(f"note: {note}" for note in notes)]
+    return [*lines, *(f"note: {note}" for note in notes), _evidence(report)]
+
+
+def _evidence(report: Mapping[str, Any]) -> str:
+    """Say on one line what the numbers were made with."""
+    programs = ", ".join(f"{name} {version}" for name, version in sorted(program_versions().items()))
+    pools = dict.fromkeys(map(_pool_text, _pools(report.get("provenance", {}))))
+    times = "; ".join(text for text in pools if text)
+    parts = [f"evidence: simulated with {programs}", times, f"{report['timing_mode']} pass times"]
+    return "; ".join(part for part in parts if part)
+
+
+def _pool_text(pool: Mapping[str, Any]) -> str:
+    if "timing" not in pool:
+        return ""
+    version = f" {pool['backend_version']}" if "backend_version" in pool else ""
+    blocks = f"{pool['num_gpu_blocks']:,} KV blocks {pool['num_gpu_blocks_source']}"
+    return f"times: {pool['timing']}{version}, {blocks}"
+
+
+def _pools(provenance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [provenance, *(provenance.get(role, {}) for role in ("prefill", "decode"))]
 
 
 def _advisories(provenance: Mapping[str, Any]) -> list[str]:
     """Find what must be known of the data of a pool, or of a pair of pools; each once."""
-    pools = [provenance, *(provenance.get(role, {}) for role in ("prefill", "decode"))]
-    return list(dict.fromkeys(note for pool in pools for note in pool.get("advisories", ())))
+    return list(dict.fromkeys(note for pool in _pools(provenance) for note in pool.get("advisories", ())))

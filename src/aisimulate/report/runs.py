@@ -71,6 +71,11 @@ def export_csv(run: RecordedRun) -> str:
 
 def comparison_text(left: RecordedRun, right: RecordedRun) -> str:
     """Set the best candidates of two runs side by side, and say what differs in what was asked."""
+    return "\n".join([*aligned(comparison_rows(left, right)), ""])
+
+
+def comparison_rows(left: RecordedRun, right: RecordedRun) -> list[tuple[str, ...]]:
+    """Give the same as rows of a name and two texts; the first row names the runs."""
     rows: list[tuple[str, ...]] = [("", left.name, right.name)]
     rows += [(name, *values) for name, values in _asked(left, right).items()]
     best = [run.candidates[0] if run.candidates else None for run in (left, right)]
@@ -81,7 +86,7 @@ def comparison_text(left: RecordedRun, right: RecordedRun) -> str:
         )
         rows.append((target.value, *values))
     rows.append(("attempts", *(str(len(run.attempts)) for run in (left, right))))
-    return "\n".join([*aligned(rows), ""])
+    return rows
 
 
 def _target_text(run: RecordedRun, candidate: Candidate | None, target: OptimizationTarget) -> str:

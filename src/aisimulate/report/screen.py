@@ -27,7 +27,7 @@ _TITLES = {
     OptimizationTarget.GOODPUT.value: "goodput tok/s",
     OptimizationTarget.GOODPUT_PER_GPU.value: "goodput tok/s/GPU",
     OptimizationTarget.E2E_LATENCY.value: "e2e ms",
-    "ttft_ms": "TTFT ms",
+    OptimizationTarget.TTFT.value: "TTFT ms",
 }
 _LEGEND = "!: doubtful (see the last column); replay before you rely on it"
 

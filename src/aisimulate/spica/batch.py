@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from aisimulate.spica.evaluate import Prepared
 from aisimulate.spica.outcome import Outcome, Reason, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from aisimulate.spica.time_budget import TimeBudget
 
 # Told of every evaluation that ended, as soon as it did: the task, its outcome, the wall time in s.
 OnEnd: TypeAlias = Callable[[Prepared, Outcome, float], None]
@@ -26,10 +28,16 @@ class Batch:
     def __init__(self, tasks: Sequence[Prepared], on_end: OnEnd | None) -> None:
         self.tasks = tasks
         self._on_end = on_end
-        self.waiting = deque(range(len(tasks)))
+        self.waiting: deque[int] = deque()
+        self._taken = 0
         self.outcomes: dict[int, Outcome] = {}
         self._lost_once: set[int] = set()
         self._untold: list[tuple[int, float]] = []
+
+    def take_new(self) -> None:
+        """Queue the tasks that were added since the last time."""
+        self.waiting.extend(range(self._taken, len(self.tasks)))
+        self._taken = len(self.tasks)
 
     def lose(self, number: int, status: Status, category: Reason, reason: str) -> None:
         """Queue a task again, once, whose worker died or ran out of time: that may be bad luck."""
@@ -63,3 +71,42 @@ class Batch:
         if self._on_end is not None:
             for number, wall_s in untold:
                 self._on_end(self.tasks[number], self.outcomes[number], wall_s)
+
+
+class Crew(Protocol):
+    """Whoever works on a batch."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether some task is being worked on."""
+        ...
+
+    def advance(self, batch: Batch, *, is_over: bool) -> None:
+        """Begin what can be begun, unless time `is_over`; then wait for the next thing to happen."""
+        ...
+
+    def stop_busy(self) -> None:
+        """End the work on all tasks at once."""
+        ...
+
+
+def in_order(batch: Batch, crew: Crew, time_budget: TimeBudget) -> Iterator[Outcome]:
+    """Keep a crew busy with a batch, which may grow; yield the outcomes in the order of its tasks.
+
+    Once the time is spent no task is begun: those under way end, and the first one not begun ends it all.
+    """
+    try:
+        number = 0
+        while number < len(batch.tasks):
+            while number not in batch.outcomes:
+                is_over = time_budget.is_spent
+                if is_over and not crew.is_busy:
+                    return
+                batch.take_new()
+                crew.advance(batch, is_over=is_over)
+            batch.tell()
+            yield batch.outcomes.pop(number)
+            number += 1
+    finally:
+        batch.tell()
+        crew.stop_busy()

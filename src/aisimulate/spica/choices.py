@@ -9,6 +9,7 @@ from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
 from aisimulate.forecast.presets import OPTION_DEFAULTS, OWN_PRESETS
 from aisimulate.spica.composites import check_composite_values
+from aisimulate.spica.custom_choices import custom_choice, custom_rule
 from aisimulate.spica.presets import (
     DIRECT_POLICIES,
     FPM_SAMPLING,
@@ -80,16 +81,20 @@ def default_choices(knob: str) -> list[Any]:
     return ["vllm"] if knob == "backend" else list(SEARCH_CHOICES[knob])
 
 
-def checked_choices(knob: str, entries: list[Any]) -> list[Any]:
+def checked_choices(knob: str, entries: list[Any], *, custom: bool = False) -> list[Any]:
     """Check a knob's list and return it with native values and without repeats, order kept (D5).
 
-    Raises ValueError with the offending entry, the rule and the legal choices.
+    With `custom` a numeric knob takes values off its grid, too. Raises ValueError with the offending entry,
+    the rule and the legal choices.
     """
     if not entries:
         raise ValueError(f"{knob} must list at least one choice; {_allowed(knob)}")
     unique: dict[str, Any] = {}
     for entry in entries:
-        checked = _checked_dict(knob, entry) if isinstance(entry, dict) else _checked_value(knob, entry)
+        if isinstance(entry, dict):
+            checked: Any = _checked_dict(knob, entry)
+        else:
+            checked = _checked_value(knob, entry, custom)
         unique.setdefault(choice_key(checked), checked)
     return list(unique.values())
 
@@ -123,12 +128,14 @@ def _checked_dict(knob: str, entry: dict[Any, Any]) -> dict[str, Any]:
     return entry
 
 
-def _checked_value(knob: str, entry: object) -> object:
-    """Return the listed choice equal to `entry`, so that 256.0 becomes 256."""
+def _checked_value(knob: str, entry: object, custom: bool) -> object:
+    """Return the listed choice equal to `entry`, so that 256.0 becomes 256; or a legal one off the grid."""
     legal = _legal_choices(knob)
     for choice in legal:
         if not isinstance(entry, bool) and entry == choice:
             return choice
+    if custom and custom_rule(knob) is not None:
+        return custom_choice(knob, entry)
     hint = nearest(entry, [str(choice) for choice in legal]) if isinstance(entry, str) else ""
     raise ValueError(f"invalid choice {show_python(entry)} for {knob}; {_allowed(knob)}{hint}")
 
@@ -139,7 +146,8 @@ def _legal_choices(knob: str) -> tuple[Any, ...]:
 
 def _allowed(knob: str) -> str:
     more = f" and {list(EXTRA_CHOICES[knob])}" if knob in EXTRA_CHOICES else ""
-    return f"allowed: {list(SEARCH_CHOICES[knob])}{more}"
+    own = f"; custom_choices: true takes {custom_rule(knob)}" if custom_rule(knob) else ""
+    return f"allowed: {list(SEARCH_CHOICES[knob])}{more}{own}"
 
 
 def _allowed_keys(knob: str) -> str:

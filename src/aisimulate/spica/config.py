@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
 from aisimulate.spica.choices import COMPOSITE_DICT_KEYS, COMPOSITE_REQUIRED_KEYS, SEARCH_CHOICES
 from aisimulate.spica.config_goal import OptimizationGoal, OptimizationTarget, SLATarget
@@ -32,7 +32,15 @@ __all__ = [
 ]
 
 
-SamplerName = Annotated[str, AfterValidator(checked_sampler_name)]
+# The context of a validation that reads what an earlier search was asked, whatever is installed now.
+RECORDED = {"recorded": True}
+
+
+def _known_sampler(name: str, info: ValidationInfo) -> str:
+    return name if info.context == RECORDED else checked_sampler_name(name)
+
+
+SamplerName = Annotated[str, AfterValidator(_known_sampler)]
 
 # What one ask of a sampler may take, where it is asked in a process of its own.
 _ASK_LIMITS = ("max_suggest_seconds", "max_suggest_mb")
@@ -55,12 +63,14 @@ class SweepConfig(SpicaModel):
     max_eval_seconds: PositiveNumber | None = 600.0
     max_worker_mb: CountInt | None = None
     executor: Literal["local", "ray"] = "local"
+    asks: Literal["rounds", "pipelined"] = "rounds"
     policy: Literal["rapid", "thorough", "focused"] = "rapid"
     sampler: SamplerName = "auto"
     sampler_algorithm: str | None = None
     max_suggest_seconds: PositiveNumber = 120.0
     max_suggest_mb: CountInt = 4096
     screen: Literal["auto", "off"] = "auto"
+    early_stop: Literal["auto", "off"] = "auto"
     load_predictor_choice: Literal["forecast_error", "replay"] = "forecast_error"
 
     @property

@@ -15,6 +15,8 @@ from pydantic import (
     model_validator,
 )
 
+from aisimulate.core.errors import nearest
+from aisimulate.core.shown import show_python
 from aisimulate.spica.choices import SEARCH_CHOICES, checked_choices, default_choices
 from aisimulate.spica.field_types import (
     Integer,
@@ -36,10 +38,12 @@ ADMISSION_PINS = (
     "no_admission_control",
 )
 MAX_NEXTN = 5
+# Pinned fields that may be searched: `<name>_choices` lists their values.
+LISTED_PINS = ("aic_nextn", "num_g2_blocks")
 
 
 def _check_knob(value: list[Any], info: ValidationInfo) -> list[Any]:
-    return checked_choices(str(info.field_name), value)
+    return checked_choices(str(info.field_name), value, custom=info.data.get("custom_choices", False))
 
 
 Knob = Annotated[list[Any], AfterValidator(_check_knob)]
@@ -57,6 +61,8 @@ class SearchSpace(SpicaModel):
     the planner's floor of replicas per role. `include_single_gpu_moe` also tries one-GPU workers of a mixture
     of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched;
     `timing_mode` says whether aggregated workers time a mixed pass as two forwards or as one.
+    `backend_version` names the version of the timing data per backend; `custom_choices` lets lists hold
+    values off their grid; `aic_nextn_choices` and `num_g2_blocks_choices` search what is pinned otherwise.
     Repeated choices are dropped and reported in `notes`.
     """
 
@@ -68,6 +74,9 @@ class SearchSpace(SpicaModel):
     context_length: PositiveInt | None = None
     startup_time: NaturalNumber | None = None
     aic_nextn: Integer | None = None
+    aic_nextn_choices: list[Integer] = Field(default_factory=list)
+    backend_version: dict[str, Text] = Field(default_factory=dict)
+    custom_choices: bool = False
     include_single_gpu_moe: bool = False
     allow_model_download: bool = False
     timing_mode: Literal["additive", "fused"] = "additive"
@@ -83,6 +92,7 @@ class SearchSpace(SpicaModel):
     agg_enable_prefix_caching: bool = True
 
     num_g2_blocks: NaturalInt = 0
+    num_g2_blocks_choices: list[NaturalInt] = Field(default_factory=list)
     kv_bytes_per_token: PositiveInt | None = None
     bandwidth_g1_to_g2_gbps: PositiveNumber | None = None
     bandwidth_g2_to_g1_gbps: PositiveNumber | None = None
@@ -135,6 +145,29 @@ class SearchSpace(SpicaModel):
             raise ValueError(f"aic_nextn must be 0 (off) or 1..{MAX_NEXTN} speculated tokens, got {value}")
         return value
 
+    @field_validator("aic_nextn_choices")
+    @classmethod
+    def _check_nextn_choices(cls, values: list[int]) -> list[int]:
+        wrong = [value for value in values if not 0 <= value <= MAX_NEXTN]
+        if wrong:
+            raise ValueError(f"aic_nextn_choices must be 0 (off) or 1..{MAX_NEXTN}, got {wrong[0]}")
+        return list(dict.fromkeys(values))
+
+    @field_validator("num_g2_blocks_choices")
+    @classmethod
+    def _drop_repeated_sizes(cls, values: list[int]) -> list[int]:
+        return list(dict.fromkeys(values))
+
+    @field_validator("backend_version")
+    @classmethod
+    def _check_versions(cls, versions: dict[str, str]) -> dict[str, str]:
+        for backend in versions:
+            if backend not in SEARCH_CHOICES["backend"]:
+                legal = SEARCH_CHOICES["backend"]
+                problem = f"backend_version: {show_python(backend)} is not one of {', '.join(legal)}"
+                raise ValueError(f"{problem}{nearest(backend, legal)}")
+        return versions
+
     @model_validator(mode="wrap")
     @classmethod
     def _note_repeats(cls, data: object, handler: ModelWrapValidatorHandler[SearchSpace]) -> SearchSpace:
@@ -145,6 +178,7 @@ class SearchSpace(SpicaModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> SearchSpace:
+        self._take_choices()
         check_space_limits(self)
         self._check_budget()
         self._check_offload()
@@ -157,6 +191,16 @@ class SearchSpace(SpicaModel):
         # The pins' integral floats become ints; the model is frozen for users, not for its own validator.
         self.__dict__["parallel_configs"] = check_pins(self.parallel_configs, self.deployment_mode)
         return self
+
+    def _take_choices(self) -> None:
+        """Set a pinned field that is searched instead to its largest choice, for which all rules hold."""
+        for name in LISTED_PINS:
+            choices = getattr(self, f"{name}_choices")
+            if not choices:
+                continue
+            if name in self.model_fields_set and getattr(self, name) != max(choices):
+                raise ValueError(f"{name} and {name}_choices: give one of them")
+            self.__dict__[name] = max(choices)
 
     def _check_budget(self) -> None:
         minimum = self.min_gpu_budget

@@ -38,7 +38,9 @@ def _advisories(space: SearchSpace, backend: str, shape: ParallelShape) -> tuple
             model_name=space.model_name,
             hardware_sku=space.hardware_sku,
             backend=backend,
-            backend_version=resolve_backend_version(space.hardware_sku, backend),
+            backend_version=resolve_backend_version(
+                space.hardware_sku, backend, space.backend_version.get(backend)
+            ),
             allow_model_download=space.allow_model_download,
         )
         return tuple(resolve_modes(key).advisories)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import TimingError, UnsupportedError, cause_chain
 from aisimulate.core.shown import cut
 from aisimulate.spica.deploy import DeploymentPlan, build_deployment, plan_key
-from aisimulate.spica.evaluator import RunnerContractError
+from aisimulate.spica.evaluator import ReplayEvaluator, RunnerContractError
 from aisimulate.spica.judge import judge
 from aisimulate.spica.kv_load import InfeasibleKVCapacity, check_kv_capacity, resolve_kv_load
 from aisimulate.spica.outcome import REASON_LENGTH, Outcome, Reason, Status
 from aisimulate.spica.sample import unroll_sample
 from aisimulate.spica.score import is_feasible
+from aisimulate.spica.short_replays import may_be_short, short_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,8 @@ class EvaluationContext:
 
     `backend_versions` holds the literal engine version per backend. `load_predictor` is the winner of the
     predictor sub-sweep, if there was one. `model_context_tokens` is the longest sequence the model takes,
-    None when unknown. `trace_digest` tells the traffic apart in keys.
+    None when unknown. `trace_digest` tells the traffic apart in keys, `trace_sessions` counts the
+    sessions of a trace.
     """
 
     config: SmartSearchConfig
@@ -44,6 +46,7 @@ class EvaluationContext:
     load_predictor: LoadPredictorResult | None = None
     model_context_tokens: int | None = None
     trace_digest: str | None = None
+    trace_sessions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Prepared:
     """A candidate that only needs its replay. `concurrency` is a cap derived for this candidate alone.
 
     Two candidates with the same `key` would run the same replay. `unchecked` tells why its KV capacity
-    could not be checked, None when it was.
+    could not be checked, None when it was. `short`: a part of the replay is enough.
     """
 
     config: dict[str, Any]
@@ -59,6 +62,7 @@ class Prepared:
     concurrency: int | None
     key: str
     unchecked: str | None = None
+    short: bool = False
 
 
 def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Outcome:
@@ -77,7 +81,11 @@ def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Ou
 def measure(prepared: Prepared, context: EvaluationContext) -> Outcome:
     """Replay a prepared candidate and score it. Every failure is an outcome; only Ctrl-C is raised."""
     try:
-        report = context.evaluator.evaluate(prepared.plan, concurrency_override=prepared.concurrency)
+        evaluator = context.evaluator
+        evaluate = evaluator.evaluate
+        if prepared.short and isinstance(evaluator, ReplayEvaluator):
+            evaluate = evaluator.evaluate_short
+        report = evaluate(prepared.plan, concurrency_override=prepared.concurrency)
         return judge(prepared.config, report, context.config.goal)
     except KeyboardInterrupt:
         raise
@@ -127,7 +135,8 @@ def _build(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationCo
     )
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=context.model_context_tokens)
-    return Prepared(sample, plan, concurrency, _key(plan, concurrency, context), unchecked)
+    key, short = _key(plan, concurrency, context), may_be_short(sample, context)
+    return Prepared(sample, plan, concurrency, short_key(key) if short else key, unchecked, short)
 
 
 def _resolve_load(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> int | None:

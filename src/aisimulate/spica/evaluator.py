@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.core.errors import ReplayError
+from aisimulate.replay.early_stop import execute_first_sessions, execute_until_settled
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.spica.numeric import numeric_entries
@@ -20,6 +21,10 @@ REJECTION_PREFIX = "rejected_requests."
 
 # Real time of the simulator itself; it differs from run to run and says nothing about a deployment.
 _WALL_CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
+
+
+SHORT_SESSIONS = 3_000
+"""Sessions of a trace that tell deployments apart (spec 08 section 4.2)."""
 
 
 class Evaluator(Protocol):
@@ -58,6 +63,11 @@ class ReplayEvaluator:
         self._goal = goal
         self._check = check
 
+    @property
+    def can_be_short(self) -> bool:
+        """Whether `evaluate_short` may be asked: what is checked is replayed to its end."""
+        return not self._check
+
     def evaluate(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, float]:
         """Replay `plan` and return the numeric report keys, except those of the simulator's own run time.
 
@@ -70,7 +80,24 @@ class ReplayEvaluator:
             AISimulateError: the plan cannot be replayed.
         """
         payload = self.payload(plan, concurrency_override=concurrency_override)
-        report = execute(payload, observers=[InvariantChecker()]) if self._check else execute(payload)
+        return self._measured(
+            execute(payload, observers=[InvariantChecker()]) if self._check else execute(payload)
+        )
+
+    def evaluate_short(
+        self, plan: DeploymentPlan, *, concurrency_override: int | None = None
+    ) -> dict[str, float]:
+        """Replay as much of the traffic as a search needs to compare deployments.
+
+        A closed loop ends when it has settled, of a trace only the beginning is served; the report says so
+        (`EARLY_STOP_KEY`, `FIRST_SESSIONS_KEY`), and is like that of `evaluate` otherwise. Raises like it.
+        """
+        payload = self.payload(plan, concurrency_override=concurrency_override)
+        if self._workload.is_trace_based:
+            return self._measured(execute_first_sessions(payload, SHORT_SESSIONS))
+        return self._measured(execute_until_settled(payload))
+
+    def _measured(self, report: dict[str, Any]) -> dict[str, float]:
         numbers = _numbers(report)
         if any(target.needs_sla for target in self._goal.targets) and GOODPUT_KEY not in numbers:
             raise RunnerContractError(

@@ -12,7 +12,7 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING, Protocol, Self
 
 from aisimulate.core.errors import AISimulateError, InputError
-from aisimulate.spica.batch import Batch, OnEnd
+from aisimulate.spica.batch import Batch, OnEnd, in_order
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.process_memory import can_watch_memory
@@ -45,7 +45,8 @@ class EvaluationPool(Protocol):
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Yield one outcome per task, in task order, as soon as it is known.
 
-        It ends early, at the first task that was not begun, once the time budget of the search is spent.
+        Tasks may be added to the list while outcomes are taken. It ends early, at the first task that was
+        not begun, once the time budget of the search is spent.
         """
         ...
 
@@ -133,20 +134,12 @@ class WorkerPool:
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Keep the workers busy with the tasks; yield the outcomes in task order."""
-        batch = Batch(tasks, self._on_end)
         self._failed_starts = 0
-        try:
-            for number in range(len(tasks)):
-                while number not in batch.outcomes:
-                    is_over = self._time.is_spent
-                    if is_over and not self._is_busy:
-                        return
-                    self._advance(batch, is_over=is_over)
-                batch.tell()
-                yield batch.outcomes.pop(number)
-        finally:
-            batch.tell()
-            self._stop([worker for worker in self._workers if worker.task is not None])
+        return in_order(Batch(tasks, self._on_end), self, self._time)
+
+    def stop_busy(self) -> None:
+        """End the workers that work on a task."""
+        self._stop([worker for worker in self._workers if worker.task is not None])
 
     def __enter__(self) -> Self:
         return self
@@ -156,10 +149,11 @@ class WorkerPool:
             self._stop(list(self._workers))
 
     @property
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether a worker works on a task."""
         return any(worker.task is not None for worker in self._workers)
 
-    def _advance(self, batch: Batch, *, is_over: bool) -> None:
+    def advance(self, batch: Batch, *, is_over: bool) -> None:
         """Start what can be started, unless time `is_over`; then wait for the next event of any worker."""
         if not is_over:
             self._refill(batch)

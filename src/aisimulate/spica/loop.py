@@ -70,7 +70,8 @@ class Budget:
 class SearchState:
     """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order.
 
-    `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again.
+    `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again. `short` has
+    what candidates that were replayed in part are, by the identity of the candidate.
     """
 
     progress: Progress
@@ -78,6 +79,7 @@ class SearchState:
     time_budget: TimeBudget = field(default_factory=TimeBudget)
     cache: dict[str, Outcome] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
+    short: dict[int, Prepared] = field(default_factory=dict)
     rounds: int = 0
 
     @property
@@ -108,7 +110,7 @@ class BranchReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """One suggestion on its way: its key, and either its outcome or what is left to measure.
 
     `point` is the key of its point in the branch's space, None when it lies outside.
@@ -230,16 +232,16 @@ class BranchSearch:
             self._state.ledger.commit()
         return new
 
-    def _step(self, suggestion: Suggestion) -> _Step:
+    def _step(self, suggestion: Suggestion) -> Step:
         asked = self._admit(suggestion)
         if isinstance(asked, Outcome):
-            return _Step(suggestion, point_key(suggestion), asked)
+            return Step(suggestion, point_key(suggestion), asked)
         work, point = prepare(asked, self._context), point_key(asked)
         if isinstance(work, Outcome):
-            return _Step(suggestion, point, work, point)
+            return Step(suggestion, point, work, point)
         if work.unchecked is not None:
             self._note_once("the KV capacity of candidates could not be checked", work.unchecked)
-        return _Step(suggestion, work.key, work, point)
+        return Step(suggestion, work.key, work, point)
 
     def _admit(self, suggestion: Suggestion) -> Suggestion | Outcome:
         """Put a suggestion in the branch's own values, or refuse it."""
@@ -260,7 +262,7 @@ class BranchSearch:
         selected = {name: value for name, value in suggestion.selection.items() if name in known}
         return Outcome(Status.UNSUPPORTED, selected, category=Reason.BACKEND_TOPOLOGY, reason=reason)
 
-    def _finish(self, step: _Step, measured: dict[str, Outcome], results: Iterator[Outcome]) -> bool | None:
+    def _finish(self, step: Step, measured: dict[str, Outcome], results: Iterator[Outcome]) -> bool | None:
         """Settle one suggestion; tell whether it is a new feasible measurement, None when time is spent.
 
         `measured` holds this ask's outcomes, `results` yields those of its new keys in step order.
@@ -277,10 +279,12 @@ class BranchSearch:
             self._keys.add(step.key)
         self._state.cache[step.key] = outcome
         self._state.outcomes.append(outcome)
+        if isinstance(step.work, Prepared) and step.work.short and outcome.candidate is not None:
+            self._state.short[id(outcome.candidate)] = step.work
         self._tell(step, outcome, cached=False)
         return outcome.candidate is not None
 
-    def _tell(self, step: _Step, outcome: Outcome, *, cached: bool) -> None:
+    def _tell(self, step: Step, outcome: Outcome, *, cached: bool) -> None:
         progress, suggestion = self._state.progress, step.suggestion
         self.report.attempts += 1
         progress.add(outcome, cached=cached)
@@ -313,7 +317,8 @@ class BranchSearch:
             limit = f"{self._state.time_budget.seconds:g} s of sweep.max_seconds"
             text = f"stopped after {limit}, {report.attempts} suggestions, {report.feasible} feasible"
         elif stop is Stop.EXHAUSTED:
-            text = f"space exhausted after {report.attempts} suggestions, {report.feasible} feasible"
+            what = "space exhausted" if report.is_complete else "its sampler has nothing left to suggest"
+            text = f"{what} after {report.attempts} suggestions, {report.feasible} feasible"
         else:
             text = (
                 f"stopped early: projection stalled, {attempts} attempts in round {report.rounds} gave "

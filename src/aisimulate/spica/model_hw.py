@@ -255,12 +255,14 @@ def parallel_configs_for(
     role_knobs: Mapping[str, RoleKnobs] | None = None,
     include_single_gpu_moe: bool = False,
     allow_model_download: bool = False,
+    backend_version: str | None = None,
     on_drop: Callable[[DroppedShape], None] | None = None,
 ) -> list[ParallelConfig]:
     """List the configs that fit the budget, hold a sequence in every rank's KV and can be timed.
 
     `max_seq_len` None stands for the model's maximum. `role_knobs` replaces `max_num_tokens` and
-    `memory_fraction` per role; `max_batch_size` does not matter. `on_drop` receives each shape that a role
+    `memory_fraction` per role; `max_batch_size` does not matter. `backend_version` None is the current one.
+    `on_drop` receives each shape that a role
     had to give up. Raises NoViableParallelConfig when nothing is left (NoTimingData: for want of timing
     data only), NoPerfDatabase when the SKU has no data, InputError for an unknown name or mode.
     """
@@ -271,7 +273,7 @@ def parallel_configs_for(
         hardware=hardware,
         deployment_mode=deployment_mode,
         gpu_budget=gpu_budget,
-        backend_version=resolve_backend_version(hardware_sku, backend),
+        backend_version=resolve_backend_version(hardware_sku, backend, backend_version),
         max_seq_len=hardware.max_context if max_seq_len is None else max_seq_len,
         role_knobs=role_knobs or dict.fromkeys(roles, RoleKnobs(max_num_tokens, memory_fraction)),
         length_hint=length_hint(max_seq_len),

@@ -245,6 +245,11 @@ class ParallelConfigProjector:
         columns = zip(*(point.coordinates for points in groups.values() for point in points), strict=True)
         return _BackendPool(groups, tuple(max(column) - min(column) for column in columns))
 
+    def features(self, config: ParallelConfig) -> dict[str, FeatureValue]:
+        """Return the value of every parameter that `config` has: projecting them gives `config` again."""
+        found = _features(config, self._budget_gpus)
+        return {parameter.name: found[parameter.name] for parameter in self.parameters}
+
     def project(self, params: Mapping[str, Any], backend: str) -> ParallelProjection:
         """Find the config of `backend` nearest to the requested features.
 
@@ -257,8 +262,7 @@ class ParallelConfigProjector:
         missed, points = pool.candidates(tuple(str(requested[p.name]) for p in self._modes))
         request = tuple(_coordinate(p, requested[p.name]) for p in self._numeric)
         best = min(points, key=lambda pt: (round(pool.distance(pt, request), _DISTANCE_DECIMALS), pt.key))
-        features = _features(best.config, self._budget_gpus)
-        actual = {p.name: features[p.name] for p in self.parameters}
+        actual = self.features(best.config)
         return ParallelProjection(best.config, requested, actual, pool.distance(best, request), missed > 0)
 
     @staticmethod

@@ -35,7 +35,8 @@ class SearchPlan:
     """The filtered config, its branches, and the sampler policy per branch (by deployment mode).
 
     `notes` tell the user, one line each, what was dropped and why. `model_context_tokens` is the longest
-    sequence a request may reach, None when unknown; `trace_digest` is the SHA-256 of the trace file.
+    sequence a request may reach, None when unknown; `trace_digest` is the SHA-256 of the trace file,
+    `trace_sessions` how many it has (0 without one, and for a graph of requests).
     """
 
     config: SmartSearchConfig
@@ -44,6 +45,7 @@ class SearchPlan:
     notes: list[str]
     model_context_tokens: int | None = None
     trace_digest: str | None = None
+    trace_sessions: int = 0
 
     @property
     def budget(self) -> Budget:
@@ -101,7 +103,8 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
     notes += _coverage_notes(filtered, branches, policies)
     if capabilities is not None:  # another evaluator does not use the data
         notes += data_notes(filtered.search_space, branches)
-    return SearchPlan(filtered, branches, policies, notes, trace.model_context_tokens, trace.digest)
+    sessions = 0 if trace.is_agentic else trace.sessions
+    return SearchPlan(filtered, branches, policies, notes, trace.model_context_tokens, trace.digest, sessions)
 
 
 def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:

@@ -69,8 +69,9 @@ class BarObserver:
     def __init__(self, console: Console | None = None) -> None:
         """Draw on `console`, or on this process's stderr."""
         self._bar: Bar = _new_bar(console)
-        self._task: TaskID = self._bar.add_task("smart-sweep", total=None, best="", counts="")
+        self._task: TaskID = self._bar.add_task("smart-sweep", total=None, best="", counts="", trend="")
         self._phase = ""
+        self._trend = Trend()
         with suppress(OSError):
             self._bar.start()
 
@@ -110,11 +111,42 @@ class BarObserver:
             self._bar.stop()
 
     def _show_standing(self, progress: Progress) -> None:
-        self._bar.update(self._task, best=_best_text(progress), counts=_counts_text(progress))
+        if progress.best is not None:
+            self._trend.add(progress.best, maximize=headline_target(progress.goal).maximize)
+        self._bar.update(
+            self._task,
+            best=_best_text(progress),
+            counts=_counts_text(progress),
+            trend=self._trend.text(self._bar.console.encoding),
+        )
 
     def _write(self, text: str) -> None:
         with suppress(OSError):
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Trend:
+    """The best value after each improvement, as a row of bars; the newest at the right."""
+
+    _BARS = "▁▂▃▄▅▆▇█"
+    _MOST = 12
+
+    def __init__(self) -> None:
+        self._values: list[float] = []
+
+    def add(self, best: float, *, maximize: bool) -> None:
+        """Note the best value so far."""
+        value = best if maximize else -best
+        if not self._values or value > self._values[-1]:
+            self._values = [*self._values, value][-self._MOST :]
+
+    def text(self, encoding: str) -> str:
+        """Draw it; nothing where a terminal has no such characters, or nothing has improved yet."""
+        low, high = (min(self._values), max(self._values)) if self._values else (0.0, 0.0)
+        if high <= low or "utf" not in encoding.lower():
+            return ""
+        last = len(self._BARS) - 1
+        return "".join(self._BARS[round((value - low) / (high - low) * last)] for value in self._values)
 
 
 def _best_text(progress: Progress) -> str:
@@ -128,7 +160,13 @@ def _counts_text(progress: Progress) -> str:
 
 def _new_bar(console: Console | None) -> Bar:
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs rich
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
+    from rich.progress import (  # noqa: PLC0415 - as above
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = console or Console(stderr=True)
     # (column, width from which it fits together with all before it): rich would cut each of them a little.
@@ -138,6 +176,8 @@ def _new_bar(console: Console | None) -> Bar:
         (TimeElapsedColumn(), 75),
         (TextColumn("{task.description}", markup=False), 110),
         (BarColumn(bar_width=24), 135),
+        (TimeRemainingColumn(compact=True), 142),
+        (TextColumn("{task.fields[trend]}", markup=False), 156),
     )
     shown = [column for column, width in columns if console.width >= width]
     return Progress(*shown, console=console, transient=True)

@@ -11,8 +11,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from aisimulate.spica.batch import Batch
+from aisimulate.spica.batch import Batch, in_order
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
+from aisimulate.spica.executor import EvaluatorPoolError
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.time_budget import TimeBudget
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 # A worker that does not come up so often in a row is given up, with the waiting tasks of its batch.
 _MAX_FAILED_STARTS = 3
+
+
+_HINT = (
+    "the Ray workers could not run: every node needs this package, and the module of an evaluator of your own"
+)
 
 
 class RayWorker:
@@ -59,6 +65,9 @@ class RayPool:
     """Evaluates on the cluster that `RAY_ADDRESS` names, or that runs already; else on one of its own here.
 
     Workers take one CPU each; those for which the cluster has no room wait for it.
+
+    Raises:
+        EvaluatorPoolError: Ray cannot be reached or started, or from `run`, no worker ever became ready.
     """
 
     def __init__(
@@ -78,6 +87,7 @@ class RayPool:
         self._actors: list[_Actor] = []
         self._failed_starts = 0
         self._last_failure = ""
+        self._ever_ready = False
         self._is_ours = False
 
     def __enter__(self) -> Self:
@@ -85,10 +95,17 @@ class RayPool:
         self._ray = importlib.import_module("ray")
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
-            self._ray.init(logging_level="error", log_to_driver=False)
+            self._connect()
         self._remote = self._ray.remote(num_cpus=1, max_restarts=0)(RayWorker)
         self._shared = self._ray.put(self._context)
         return self
+
+    def _connect(self) -> None:
+        try:
+            self._ray.init(logging_level="error", log_to_driver=False)
+        except Exception as error:  # whatever Ray raises for an address or a machine that does not do
+            text = " ".join(str(error).split())
+            raise EvaluatorPoolError(f"sweep.executor: Ray cannot be reached or started: {text}") from error
 
     def __exit__(self, *exc_info: object) -> None:
         self._end(list(self._actors))
@@ -97,26 +114,23 @@ class RayPool:
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Keep the workers busy with the tasks; yield the outcomes in task order."""
-        batch = Batch(tasks, self._on_end)
         self._failed_starts = 0
-        try:
-            for number in range(len(tasks)):
-                while number not in batch.outcomes:
-                    is_over = self._time.is_spent
-                    if is_over and not self._busy:
-                        return
-                    self._advance(batch, is_over=is_over)
-                batch.tell()
-                yield batch.outcomes.pop(number)
-        finally:
-            batch.tell()
-            self._end(self._busy)
+        return in_order(Batch(tasks, self._on_end), self, self._time)
+
+    def stop_busy(self) -> None:
+        """End the workers that work on a task."""
+        self._end(self._busy)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a worker works on a task."""
+        return bool(self._busy)
 
     @property
     def _busy(self) -> list[_Actor]:
         return [actor for actor in self._actors if actor.task is not None]
 
-    def _advance(self, batch: Batch, *, is_over: bool) -> None:
+    def advance(self, batch: Batch, *, is_over: bool) -> None:
         """Start what can be started, unless time `is_over`; then wait for the next answer."""
         if not is_over:
             self._refill(batch)
@@ -165,7 +179,7 @@ class RayPool:
             return
         actor.owed = None
         if actor.task is None:
-            actor.is_ready = True
+            actor.is_ready = self._ever_ready = True
             self._failed_starts = 0
             return
         batch.end(actor.task, answer, time.monotonic() - actor.started_s)
@@ -175,7 +189,9 @@ class RayPool:
         self._end([actor])
         if actor.task is None:
             self._failed_starts += 1
-            self._last_failure = type(error).__name__
+            self._last_failure = " ".join(str(error).split())
+            if not self._ever_ready and self._failed_starts >= _MAX_FAILED_STARTS:
+                raise EvaluatorPoolError(f"{_HINT} ({self._last_failure})")
             return
         reason = f"replay failed: its Ray worker died ({type(error).__name__})"
         batch.lose(actor.task, Status.FAILED, Reason.REPLAY_RUNTIME, reason)

@@ -25,8 +25,12 @@ class RecordedPool:
 
     def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
         """Yield one outcome per task, in task order, until the inner pool yields no more."""
-        fresh = self._pool.run([task for task in tasks if task.key not in self._known])
-        for task in tasks:
+        unknown: list[Prepared] = []
+        looked_at = 0
+        fresh = self._pool.run(unknown)
+        for task in tasks:  # which may grow
+            unknown += [later for later in tasks[looked_at:] if later.key not in self._known]
+            looked_at = len(tasks)
             outcome = self._known.get(task.key) or next(fresh, None)
             if outcome is None:
                 return

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
-from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.config import RECORDED, SmartSearchConfig
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.versions import program_versions
 
@@ -66,7 +66,7 @@ def asked_config(ledger: Ledger) -> SmartSearchConfig:
 def recorded_config(ledger: Ledger, given: object) -> SmartSearchConfig:
     """Read a configuration that a ledger holds. Raises InputError for one that this program cannot read."""
     try:
-        return SmartSearchConfig.model_validate(given)
+        return SmartSearchConfig.model_validate(given, context=RECORDED)
     except ValidationError as error:
         problem = one_line(error, "", SmartSearchConfig)
         raise InputError(f"{ledger.path}: its configuration cannot be read: {problem}") from error

@@ -60,7 +60,7 @@ def unroll_sample(
     """
     mode = selection["deployment_mode"]
     sample = {"deployment_mode": mode, "backend": selection["backend"]}
-    sample |= {name: getattr(search_space, name) for name in _PINNED}
+    sample |= {name: selection.get(name, getattr(search_space, name)) for name in _PINNED}
     if search_space.num_g3_blocks > 0:
         sample |= {name: getattr(search_space, name) for name in DISK_FIELDS}
     if search_space.allow_model_download:
@@ -111,6 +111,8 @@ def _router_fields(space: SearchSpace, selection: Mapping[str, Any]) -> dict[str
         return {"router_mode": mode}
     # A selection has the host-tier weights only where they are searched.
     knobs = [name for name in ROUTER_WEIGHTS if name in selection or name not in HOST_TIER_WEIGHTS]
+    if selection.get("num_g2_blocks") == 0:  # where sizes are searched, this one has no host tier to weigh
+        knobs = [name for name in knobs if name not in HOST_TIER_WEIGHTS]
     return {
         "router_mode": mode,
         **{name: selection[name] for name in knobs},

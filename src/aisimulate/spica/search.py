@@ -14,12 +14,14 @@ from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
+from aisimulate.spica.finalists import replay_finalists, reported
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
 from aisimulate.spica.ledger import LedgerError
 from aisimulate.spica.load_predictor_sweep import forecasts_matter, sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState, Stop
 from aisimulate.spica.observer import Observer, SilentObserver
+from aisimulate.spica.pipelined_loop import PipelinedSearch
 from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.progress import progress_observer
@@ -147,19 +149,21 @@ def _search(
     ledger: Ledger | None,
     check: bool,
 ) -> SearchResult:
-    progress, time_budget = Progress(config.goal), TimeBudget(config.sweep.max_seconds)
+    progress = Progress(config.goal)
     observer.phase("enumerating", progress)
     plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
     for note in plan.notes:
         observer.note(note)
     context = _context(plan, evaluator, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
-    state = SearchState(progress, ledger, time_budget, outcomes=result.outcomes)
+    state = SearchState(progress, ledger, outcomes=result.outcomes)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
     try:
         context = _with_forecaster(plan, context, state, observer)
         screen = _screen(context, plan, observer) if evaluator is None else None
+        # What comes before the first suggestion does not count: each sitting gets something done.
+        state.time_budget = TimeBudget(config.sweep.max_seconds)
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
         result.interrupted = True
@@ -169,7 +173,7 @@ def _search(
         error.candidates = _merge(plan.config, state.candidates)
         raise
     result.out_of_time = any(report.stop is Stop.TIME for report in result.branches)
-    result.candidates = _merge(plan.config, state.candidates)
+    result.candidates = _merge(plan.config, reported(state.candidates))
     if ledger is not None and result.problem is None:
         ledger.describe(status=result.status)
     coverage = _coverage(result)
@@ -190,13 +194,22 @@ def _coverage(result: SearchResult) -> list[Coverage]:
 
 def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> EvaluationContext:
     config = plan.config
-    sku = config.search_space.hardware_sku
+    sku, asked = config.search_space.hardware_sku, config.search_space.backend_version
     return EvaluationContext(
         config=config,
         evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
-        backend_versions={name: resolve_backend_version(sku, name) for name in plan.backends},
+        backend_versions={name: _version(sku, name, asked.get(name)) for name in plan.backends},
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
+        trace_sessions=plan.trace_sessions,
+    )
+
+
+def _version(sku: str, backend: str, asked: str | None) -> str:
+    return (
+        resolve_backend_version(sku, backend)
+        if asked is None
+        else resolve_backend_version(sku, backend, asked)
     )
 
 
@@ -251,7 +264,7 @@ def _search_branches(
             observer.phase(branch.deployment_mode, state.progress)
             sampler = _make_sampler(sampler_factory, branch, plan, screen)
             share = _share(budget, result.branches, len(plan.branches) - number)
-            search = BranchSearch(
+            search = _search_kind(plan, sampler, branch, observer)(
                 branch, sampler, budget=share, pool=pool, context=context, state=state, observer=observer
             )
             result.branches.append(search.report)
@@ -259,6 +272,20 @@ def _search_branches(
                 search.run(on_round)
             if search.report.stop is Stop.TIME:
                 break
+        replay_finalists(plan.config, state, pool, observer)
+
+
+def _search_kind(
+    plan: SearchPlan, sampler: BranchSampler, branch: BranchSpace, observer: Observer
+) -> type[BranchSearch]:
+    """Choose the loop; not every sampler can be asked before it was told everything."""
+    if plan.config.sweep.asks == "rounds":
+        return BranchSearch
+    if getattr(sampler, "overlaps", False):
+        return PipelinedSearch
+    name = plan.policies[branch.deployment_mode]
+    observer.note(f"smart-sweep {branch.deployment_mode}: the sampler {name} is asked in rounds only")
+    return BranchSearch
 
 
 def _share(budget: Budget, done: Sequence[BranchReport], branches_left: int) -> Budget:
@@ -279,7 +306,7 @@ def _screen(context: EvaluationContext, plan: SearchPlan, observer: Observer) ->
         module = importlib.import_module("aisimulate.spica.screen.branch_screen")
         try:
             screen: BranchScreen = module.BranchScreen(
-                config, context.backend_versions, plan.model_context_tokens
+                config, context.backend_versions, plan.model_context_tokens, plan.branches
             )
             return screen
         except UnsupportedError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
 from aisimulate.spica.choices import HOST_TIER_WEIGHTS, ROUTER_WEIGHTS
+from aisimulate.spica.config_space import LISTED_PINS
 from aisimulate.spica.dropped_shapes import summarise_drops
 from aisimulate.spica.finite_space import PLANNER_DETAIL_KNOBS, distinct_choices
 from aisimulate.spica.kv_estimate import NoPerfDatabase, RoleKnobs, estimator_missing_reason
@@ -55,7 +56,9 @@ def branch_knob_choices(search_space: SearchSpace, deployment_mode: str) -> dict
     names = [*_router_knobs(search_space), *_planner_knobs(search_space)]
     for role in ROLES[deployment_mode]:
         names += [f"{role}_max_num_batched_tokens", f"{role}_max_num_seqs"]
-    return {name: distinct_choices(name, getattr(search_space, name)) for name in names}
+    choices = {name: distinct_choices(name, getattr(search_space, name)) for name in names}
+    listed = {name: getattr(search_space, f"{name}_choices") for name in LISTED_PINS}
+    return choices | {name: list(values) for name, values in listed.items() if values}
 
 
 def _router_knobs(search_space: SearchSpace) -> list[str]:
@@ -144,6 +147,7 @@ def _collect_pools(
                     role_knobs=favourable_role_knobs(space, mode),
                     include_single_gpu_moe=space.include_single_gpu_moe,
                     allow_model_download=space.allow_model_download,
+                    backend_version=space.backend_version.get(backend),
                     on_drop=dropped.append,
                 )
             )

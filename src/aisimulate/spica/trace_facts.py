@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 class TraceFacts:
     """`model_context_tokens` is known without a trace too; `digest` (SHA-256) only with one.
 
-    `is_agentic`: the trace is a graph of requests, which not all of its format need be.
+    `is_agentic`: the trace is a graph of requests, which not all of its format need be. `sessions` counts
+    those of a trace.
     """
 
     model_context_tokens: int | None
     digest: str | None = None
     notes: list[str] = field(default_factory=list)
     is_agentic: bool = False
+    sessions: int = 0
 
 
 def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
@@ -50,7 +52,9 @@ def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
     digest = _digest(path, config.folder)
     trace = _checked_trace(path, config.workload)
     notes = trace.remarks + _long_rows(path, trace, config, context_tokens)
-    return TraceFacts(context_tokens, digest, notes, is_agentic=trace.graph is not None)
+    return TraceFacts(
+        context_tokens, digest, notes, is_agentic=trace.graph is not None, sessions=len(trace.sessions)
+    )
 
 
 def _context_tokens(config: SmartSearchConfig) -> int | None:

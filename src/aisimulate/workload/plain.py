@@ -75,6 +75,16 @@ class PlainSessions(ListOf[Session]):
         copy.bounds, copy.ids = self.bounds, self.ids
         return copy
 
+    def beginning(self, count: int) -> PlainSessions:
+        """Give the first `count` of the sessions."""
+        copy = PlainSessions(self.prefix, with_ids=False)
+        copy.numbers, copy.arrivals_ms = self.numbers[:count], self.arrivals_ms[:count]
+        copy.inputs, copy.outputs = self.inputs[:count], self.outputs[:count]
+        if self.ids is not None:
+            copy.bounds = self.bounds[: count + 1]
+            copy.ids = self.ids[: copy.bounds[count]]
+        return copy
+
     # As a list -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:

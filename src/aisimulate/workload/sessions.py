@@ -35,6 +35,18 @@ def normalise_starts(sessions: Sequence[Session]) -> Sequence[Session]:
     return [s if s.arrival_ms is None else _restarted(s, s.arrival_ms - first_ms, s.turns) for s in sessions]
 
 
+def first_sessions(sessions: Sequence[Session], count: int) -> Sequence[Session]:
+    """Return the `count` sessions that arrive first, in file order."""
+    if isinstance(sessions, PlainSessions):
+        arrivals = list(sessions.arrivals_ms)
+    else:
+        arrivals = [session.arrival_ms or 0.0 for session in sessions]
+    chosen = sorted(sorted(range(len(arrivals)), key=arrivals.__getitem__)[:count])
+    if isinstance(sessions, PlainSessions) and chosen == list(range(count)):
+        return sessions.beginning(count)
+    return [sessions[place] for place in chosen]
+
+
 def speed_up(sessions: Sequence[Session], ratio: float) -> Sequence[Session]:
     """Divide first arrivals and think times by `ratio`.
 

@@ -76,6 +76,13 @@ class WaveDriver(SessionDriver):
         if self._waiting >= self._look_at:
             self._look(now_ns)
 
+    def replace(self, now_ns: int) -> Sequence | None:
+        """Dispatch the request that takes the place of one that ended now, if that is all. Raises Settled."""
+        sequence = super().replace(now_ns)
+        if self._waiting >= self._look_at:
+            self._look(now_ns)
+        return sequence
+
     def _look(self, now_ns: int) -> None:
         """See whether a wave is over, and whether it was like the one before."""
         cap, first = self._in_flight_cap, self._number * self._in_flight_cap

@@ -157,15 +157,16 @@ class DecodePassLog(ForwardPassLog):
 
 
 def _describe(worker: WatchedWorker, work: RankPass, log: _RankLog) -> ForwardPass:
-    prompts = Lengths.of(chunk.sequence.input_tokens for chunk in work.prefills)
+    chunks = [*work.prefills, *(chunk for chunk in work.dropped if chunk.start < chunk.sequence.input_tokens)]
+    prompts = Lengths.of(chunk.sequence.input_tokens for chunk in chunks)
     decodes = Lengths.of(worker.ranks[work.rank].decode_lengths(work))
     return ForwardPass(
         worker.index,
         work.rank,
         num_prefill_requests=prompts.number,
-        sum_prefill_tokens=work.prefill_tokens,
+        sum_prefill_tokens=sum(chunk.end - chunk.start for chunk in chunks),
         var_prefill_length=prompts.variance,
-        sum_prefill_kv_tokens=sum(chunk.start for chunk in work.prefills),
+        sum_prefill_kv_tokens=sum(chunk.start for chunk in chunks),
         num_decode_requests=decodes.number,
         sum_decode_kv_tokens=decodes.total,
         var_decode_kv_tokens=decodes.variance,

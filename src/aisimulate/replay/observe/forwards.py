@@ -17,6 +17,7 @@ class ForwardCount(Observer):
     def __init__(self) -> None:
         self._workers: dict[int, WatchedWorker] = {}
         self._ended = 0
+        self._extra = 0  # tokens of accepted drafts
         self._in_flight: dict[int, int] = {}  # forwards of one pass, by worker
         self._collected = 0
 
@@ -42,6 +43,12 @@ class ForwardCount(Observer):
         """Count the passes that ended."""
         del terminal
         self._ended += worker.planned_passes * self._in_flight.pop(worker.index)
+        self._extra += sum(worker.ranks[work.rank].extra_tokens for work in worker.doing)
+
+    def collect_extra(self) -> int:
+        """Count the tokens of accepted drafts in passes that ended after the last call."""
+        extra, self._extra = self._extra, 0
+        return extra
 
     def collect(self, now_ns: int) -> int:
         """Count the forwards that ended by now and after the last call."""

@@ -64,7 +64,7 @@ class TrafficCounters:
         """Note what the passes that began found in the cache, and whom they preempted."""
         forwards = hit = looked_up = preemptions = 0
         for work in worker.doing:
-            forwards += work.forwards
+            forwards += 0 if worker.prefills else work.forwards
             preemptions += len(work.preempted)
             for sequence in work.admitted:
                 hit += sequence.admissions[-1][1]

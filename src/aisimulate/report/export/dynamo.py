@@ -39,6 +39,8 @@ _ADMISSION_FLAGS = {
 }
 _KV_EVENTS = {"publisher": "zmq", "topic": "kv-events", "endpoint": "tcp://*:20080"}
 _PREDICTORS = ("constant", "arima", "kalman", "prophet")
+# Where a prefill worker of SGLang is found by those that decode.
+_BOOTSTRAP_PORT = 12345
 _CONFIG_FOLDER = "/aisimulate"
 
 
@@ -132,6 +134,9 @@ def worker_arguments(deployment: Deployment, pool: Pool) -> list[str]:
     arguments = [*model, *pool.command.arguments]
     if deployment.backend == "vllm" and deployment.is_pair:
         arguments += option("--disaggregation-mode", pool.role.name)
+    if deployment.backend == "sglang" and deployment.is_pair:
+        arguments += option("--disaggregation-bootstrap-port", _BOOTSTRAP_PORT)
+        arguments += option("--host", "0.0.0.0")
     if deployment.routes_by_cache and pool.role.setting("enable_prefix_caching"):
         events = {"enable_kv_cache_events": True} if deployment.backend == "vllm" else {}
         arguments += option("--kv-events-config", json.dumps({**events, **_KV_EVENTS}))

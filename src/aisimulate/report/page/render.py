@@ -19,7 +19,8 @@ from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.page.candidates import candidate_rows, candidates_data, importances, knobs
 from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question
 from aisimulate.report.page.rejected import rejected_groups
-from aisimulate.report.page.scrub import Scrubber
+from aisimulate.report.page.scrub import Scrubber, is_path
+from aisimulate.report.runs import comparison_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,38 +40,52 @@ def page_html(
     gpu_hour_price: float | None = None,
     live: bool = False,
     inside: Mapping[int, Inside] | None = None,
+    other: RecordedRun | None = None,
 ) -> str:
     """Write the page of a run. `live`: it asks the server it came from whether the run went on.
 
-    `inside`: what second replays of some candidates showed, by the numbers of their attempts.
+    `inside`: what second replays of some candidates showed, by the numbers of their attempts. `other`: a run
+    to set beside this one.
 
     Raises AISimulateError when the plotting library is not where its package says.
     """
     shown = figures(run.config.goal, gpu_hour_price)
     rows = candidate_rows(run)
     rated = importances(rows, shown)
-    scrubber = Scrubber([run.config.workload.trace_path, run.config.search_space.model_name])
+    scrubber = Scrubber(_paths(run) if other is None else [*_paths(run), *_paths(other)])
     data = _data(run, rows, shown, rated, asked_yaml(run, scrubber))
     data |= {"live": live, "inside": {number: _inside(item) for number, item in (inside or {}).items()}}
     scripts = {"plotly": plotly_js(), "page": "\n".join(_asset(name) for name in _SCRIPTS)}
-    template = _environment().get_template("page.html.j2")
-    return template.render(
-        run=run,
-        question=question(run.config.model_dump(mode="json"), scrubber),
-        figures=shown,
-        rows=rows,
-        counts=counts(run),
-        importances=rated,
-        rejected=rejected_groups(run, scrubber),
-        evidence=data["evidence"],
-        rivals=numbered_rivals(rows, shown),
-        data=script_json(scrubber.value(data)),
-        scripts=scripts,
-        script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
-        style=_asset("page.css"),
-        live=live,
-        scrub=scrubber.text,
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            run=run,
+            question=question(run.config.model_dump(mode="json"), scrubber),
+            figures=shown,
+            rows=rows,
+            counts=counts(run),
+            importances=rated,
+            rejected=rejected_groups(run, scrubber),
+            evidence=data["evidence"],
+            rivals=numbered_rivals(rows, shown),
+            comparison=[] if other is None else scrubber.value(comparison_rows(run, other)),
+            data=script_json(scrubber.value(data)),
+            scripts=scripts,
+            script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
+            style=_asset("page.css"),
+            live=live,
+            scrub=scrubber.text,
+        )
     )
+
+
+def _paths(run: RecordedRun) -> list[str | None]:
+    """List what a user named that may lie on a disk, as named and as resolved, and where we are."""
+    asked = run.facts.get("asked", {}).get("workload", {}).get("trace_path")
+    model = run.config.search_space.model_name
+    named = [run.config.workload.trace_path, asked, model if is_path(model) else None]
+    return [*named, str(run.path.parent.resolve()), str(Path.cwd()), str(Path.home())]
 
 
 def _data(

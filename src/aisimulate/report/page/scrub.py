@@ -19,8 +19,8 @@ class Scrubber:
     """Cuts folders off paths and hides secrets. `known_paths` may hold blanks, which no pattern finds."""
 
     def __init__(self, known_paths: Iterable[str | None] = ()) -> None:
-        given = [path for path in known_paths if path is not None and is_path(path)]
-        self._known = [(path, _name(path)) for path in sorted(given, key=len, reverse=True)]
+        given = {path: _name(path) for path in known_paths if path is not None}
+        self._known = [(path, given[path]) for path in sorted(given, key=len, reverse=True) if given[path]]
 
     def text(self, text: str) -> str:
         """Clean one text."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_MOST_FITTED = 160  # Rows that choose the hyperparameters; all rows take part in predictions.
+_MOST_FITTED = 200  # Rows that choose the hyperparameters; all rows take part in predictions.
 # Hyperparameters go on from the last ones, but now and then start afresh, to leave a poor mode.
 _FRESH_FIT_EVERY = 4
 _FRESH_ITERATIONS = 30

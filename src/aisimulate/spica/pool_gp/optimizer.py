@@ -31,6 +31,7 @@ _SCREENED = 12_000  # keys screened at the start
 _SCREEN_ROUNDS, _SCREEN_BEST, _SCREEN_NEAR = 6, 100, 20
 # Candidates per ask: from the whole pool, near the screened front, near the best measured ones.
 _DRAWN, _BANDED, _NEAR_BEST = 800, 500, 1_000
+_DRAWN_BESIDE_BAND = 200
 _MOST_BEST = 60  # members of the front whose neighbours are candidates; of a single objective
 _MOST_BEST_SINGLE = 8
 _POLISH_ROUNDS, _POLISHED, _POLISH_NEAR = 2, 24, 16
@@ -143,19 +144,26 @@ class PoolOptimizer(Generic[Key]):
 
     def _learn(self) -> tuple[Model, Floats]:
         """Fit the model; return it and what it now thinks of the measured configurations."""
-        x, logs = self._inputs(self._keys), np.array(self._logs)
+        logs = np.array(self._logs)
         logs = np.maximum(logs, logs.max(0) - _WIDEST)
         prior = self._prior(self._keys)
         if prior is not None and contradicts(logs, prior):
-            self._band, prior, self.prior_dropped = None, None, True
+            self._band, prior, self.prior_dropped, self._model = None, None, True, None
+        x = self._inputs(self._keys, prior)
         if self._model is None:
             self._model = Model(*x.columns, self._objectives)
-        bad = self._inputs(self._infeasible) if self._infeasible else x[slice(0)]
+        bad = x[slice(0)]
+        if self._infeasible:
+            bad = self._inputs(self._infeasible, self._prior(self._infeasible))
         self._model.fit(x, logs, prior, bad)
         return self._model, np.exp(self._model.at(x, prior, 0).means)
 
-    def _inputs(self, keys: Sequence[Key]) -> Inputs:
-        return Inputs(self._pool.features(keys), self._pool.labels(keys))
+    def _inputs(self, keys: Sequence[Key], prior: Floats | None) -> Inputs:
+        """Describe configurations to the model; what the screen says of them tells what limits them."""
+        numbers = self._pool.features(keys)
+        if prior is not None:
+            numbers = np.column_stack([numbers, prior])
+        return Inputs(numbers, self._pool.labels(keys))
 
     def _prior(self, keys: Sequence[Key]) -> Floats | None:
         """Return the logarithms of the screened objectives, while the screen is believed."""
@@ -165,7 +173,8 @@ class PoolOptimizer(Generic[Key]):
         return None if screened is None else np.log(np.maximum(screened, self._band.floor))
 
     def _outlook(self, model: Model, keys: Sequence[Key], beliefs: int = 0) -> Outlook:
-        return model.at(self._inputs(keys), self._prior(keys), beliefs)
+        prior = self._prior(keys)
+        return model.at(self._inputs(keys, prior), prior, beliefs)
 
     def _consider(self, model: Model, known: Floats) -> Considered[Key]:
         """Predict candidates, then go on from the most promising ones."""
@@ -204,7 +213,8 @@ class PoolOptimizer(Generic[Key]):
         return [considered.keys[row] for row in rows][:_MOST_TRIALS]
 
     def _candidates(self, known: Floats) -> list[Key]:
-        keys = self._pool.draw(_DRAWN, self._rng) + self._shortlisted + self._hopeful
+        drawn = _DRAWN if self._band is None else _DRAWN_BESIDE_BAND
+        keys = self._pool.draw(drawn, self._rng) + self._shortlisted + self._hopeful
         keys += [key for hopeful in self._hopeful for key in self._pool.near(hopeful, 1, self._rng)]
         if self._band is not None:
             keys += self._band.draw(_BANDED, self._rng)

@@ -44,7 +44,8 @@ class BranchSampler(Protocol):
     """Proposes deployments of one branch and learns from their outcomes.
 
     The loop calls it from one thread, tells every suggestion exactly once and in the order suggested; a
-    model-based sampler may therefore keep its observations in a plain list.
+    model-based sampler may therefore keep its observations in a plain list. A sampler whose attribute
+    `overlaps` is true may also be asked before it was told the outcomes of everything it suggested.
     """
 
     branch: BranchSpace

@@ -45,6 +45,10 @@ class BranchPool:
         self._rows: dict[int, list[float]] = {}
         self._labels = engine_labels(self._space.placements)
         self._knobs_size = self._space.size // max(1, len(self._space.placements))
+        sizes = [len(self._space.placements), *(len(digit) for digit in self._space.digits)]
+        # The positions, and after them the steps, that can be changed at all.
+        self._live = [place for place, size in enumerate(sizes) if size > 1]
+        self._live += range(len(sizes), len(sizes) + len(self._ranges))
         self._siblings: dict[tuple[int, int], list[int]] = {}
 
     @property
@@ -103,9 +107,8 @@ class BranchPool:
 
     def _changed(self, key: PointKey, rng: np.random.Generator) -> PointKey:
         positions, steps = list(self._space.positions(key[0])), list(key[1])
-        dimensions = len(positions) + len(steps)
-        for _ in range(int(rng.integers(1, _MOST_CHANGES + 1))):
-            dimension = int(rng.integers(dimensions))
+        for _ in range(int(rng.integers(1, _MOST_CHANGES + 1)) if self._live else 0):
+            dimension = self._live[int(rng.integers(len(self._live)))]
             if dimension == 0:
                 positions[0] = self._moves.near(positions[0], rng)
             elif dimension < len(positions):

@@ -21,6 +21,8 @@ class GridSampler:
         InputError: the branch has a continuous range, which no grid can exhaust.
     """
 
+    overlaps = True
+
     def __init__(self, branch: BranchSpace) -> None:
         refuse_ranges(branch)
         self.branch = branch

@@ -61,6 +61,12 @@ class _Knob:
             return LatentParameter(name, "categorical", values=tuple(self.choices), default=default)
         return LatentParameter(name, "discrete", values=tuple(sorted(map(float, self.choices))))
 
+    def value(self, choice: Any) -> Any:  # noqa: ANN401
+        """Return the parameter's value that stands for a choice."""
+        if self._is_indexed:
+            return str(self.choices.index(choice))
+        return str(choice) if self._is_text else float(choice)
+
     def choice(self, value: Any) -> Any:  # noqa: ANN401 - whatever an optimiser's library returns
         """Return the choice that a parameter's value stands for."""
         if self._is_indexed:
@@ -95,6 +101,16 @@ class LatentSpace:
             return Suggestion(selection, self._branch.parallel_configs[0], handle)
         projection = self._projector.project(values, selection["backend"])
         return Suggestion(selection, projection.config, handle, projection)
+
+    def values(self, suggestion: Suggestion) -> dict[str, Any]:
+        """Encode a suggestion, whoever made it, so that it decodes to the same deployment."""
+        selection = suggestion.selection
+        known: dict[str, Any] = {CONSTANT: "0"}
+        if self._projector is not None:
+            known |= self._projector.features(suggestion.parallel_config)
+        known |= {name: float(selection[name]) for name in self._branch.float_ranges}
+        known |= {name: knob.value(selection[name]) for name, knob in self._knobs.items()}
+        return {parameter.name: known[parameter.name] for parameter in self.parameters}
 
     def _features(self) -> list[LatentParameter]:
         if self._projector is None:

@@ -22,6 +22,8 @@ _SEED_MASK = 0xFFFFFFFF
 class OptunaSampler:
     """Asks an Optuna study in memory; numbers are encoded by their place in the sorted list."""
 
+    overlaps = True
+
     def __init__(
         self,
         branch: BranchSpace,

@@ -23,6 +23,7 @@ class PlacementMoves:
     def __init__(self, placements: Sequence[tuple[str, ParallelConfig]]) -> None:
         self._count = len(placements)
         self._replicas: list[tuple[int, ...]] = []
+        self._near_replicas: dict[int, list[int]] = {}
         # Positions that share all but the replicas, all but one role's pool, or all but the backend.
         self._families: list[list[Hashable]] = []
         self._members: dict[Hashable, list[int]] = defaultdict(list)
@@ -53,8 +54,14 @@ class PlacementMoves:
         return int(rng.integers(self._count))
 
     def _other_replicas(self, position: int, rng: np.random.Generator) -> int:
+        near = self._near_replicas.get(position)
+        if near is None:
+            near = self._near_replicas[position] = self._with_few_replicas_moved(position)
+        return near[int(rng.integers(len(near)))] if near else position
+
+    def _with_few_replicas_moved(self, position: int) -> list[int]:
         mine = self._replicas[position]
-        near = [
+        return [
             other
             for other in self._members[self._families[position][0]]
             if other != position
@@ -63,4 +70,3 @@ class PlacementMoves:
                 for theirs, own in zip(self._replicas[other], mine, strict=True)
             )
         ]
-        return near[int(rng.integers(len(near)))] if near else position

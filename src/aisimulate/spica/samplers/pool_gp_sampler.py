@@ -25,6 +25,8 @@ _SMALLEST = 1e-12
 class PoolGpSampler:
     """Learns from every replay where the next one is worth most; never suggests a deployment twice."""
 
+    overlaps = True
+
     def __init__(
         self,
         branch: BranchSpace,

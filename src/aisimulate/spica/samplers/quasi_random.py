@@ -26,6 +26,8 @@ class QuasiRandomSampler:
     suggestions take the ends of every range, as random search does.
     """
 
+    overlaps = True
+
     def __init__(self, branch: BranchSpace, *, seed: int) -> None:
         self.branch = branch
         self._space = FiniteSpace(branch)

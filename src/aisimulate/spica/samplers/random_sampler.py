@@ -25,6 +25,8 @@ class RandomSampler:
     interesting low loads fill only a few per cent of a linear range (06 section 6).
     """
 
+    overlaps = True
+
     def __init__(self, branch: BranchSpace, *, seed: int) -> None:
         self.branch = branch
         self._space = FiniteSpace(branch)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # After so many asks in a row that failed, Vizier is not asked again.
 _MOST_FAILURES = 2
+_NO_STUDY = 0
 # Seeds of NumPy and of Vizier's designers are 32 bits wide, some signed.
 _SEED_MASK = 0x7FFFFFFF
 
@@ -65,6 +66,8 @@ class VizierSampler:
     row the rest of the branch is quasi-random.
     """
 
+    overlaps = True
+
     def __init__(
         self,
         branch: BranchSpace,
@@ -106,7 +109,7 @@ class VizierSampler:
             else:
                 self._failures = 0
                 return found
-        return [replace(suggestion, handle=None) for suggestion in self._instead.suggest(count)]
+        return [self._foreign(suggestion) for suggestion in self._instead.suggest(count)]
 
     def observe(self, suggestion: Suggestion, metrics: Mapping[str, float]) -> None:
         """Complete the trial, with what its features were projected to."""
@@ -141,6 +144,10 @@ class VizierSampler:
             self._space.suggestion(values, _Trial(values, number, self._openings))
             for number, values in trials
         ]
+
+    def _foreign(self, suggestion: Suggestion) -> Suggestion:
+        """Mark a suggestion that no study made; its outcome is told to the next one all the same."""
+        return replace(suggestion, handle=_Trial(self._space.values(suggestion), 0, _NO_STUDY))
 
     def _fail(self, reason: str) -> None:
         self._study = None

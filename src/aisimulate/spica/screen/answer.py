@@ -39,6 +39,7 @@ _SCALE_FREE = frozenset(
         OptimizationTarget.THROUGHPUT_PER_GPU,
         OptimizationTarget.THROUGHPUT_PER_USER,
         OptimizationTarget.E2E_LATENCY,
+        OptimizationTarget.TTFT,
         OptimizationTarget.GOODPUT_PER_GPU,
     }
 )
@@ -232,7 +233,6 @@ def _values(estimate: EstimateColumns, factor: int) -> dict[str, float]:
     for total in (OptimizationTarget.THROUGHPUT.value, OptimizationTarget.GOODPUT.value):
         if total in figures:
             figures[total] *= factor
-    figures["ttft_ms"] = float(estimate.ttft_ms[0])
     return {name: value for name, value in figures.items() if np.isfinite(value)}
 
 

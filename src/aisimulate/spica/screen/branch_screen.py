@@ -14,6 +14,7 @@ from aisimulate.spica.screen.engines import ScreenEngines
 from aisimulate.spica.screen.goals import is_open, objective_columns
 from aisimulate.spica.screen.open_loop import OpenLoop
 from aisimulate.spica.screen.requests import requests_of
+from aisimulate.spica.screen.structures import Structures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,17 +25,22 @@ if TYPE_CHECKING:
     from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.screen.columns import EstimateColumns, PoolColumns
     from aisimulate.spica.screen.engines import RolePoint
+    from aisimulate.spica.search_space import BranchSpace
 
     # What a sampler knows of a candidate: its knobs, and its workers.
     Point = tuple[Mapping[str, Any], ParallelConfig]
     Floats = NDArray[np.float64]
 
 
+_MOST_LEARNT = 100_000
+
+
 class BranchScreen:
     """Estimates candidates of a search that `no_screen_reason` finds none against.
 
-    `context_tokens` is the longest sequence that the model takes. Raises UnsupportedError when the requests
-    of an open loop depend on each other.
+    `context_tokens` is the longest sequence that the model takes. Where requests arrive by themselves, all of
+    the `branches` are estimated at the first question, if they are not too large: few at a time take longer.
+    Raises UnsupportedError when the requests of an open loop depend on each other.
     """
 
     def __init__(
@@ -42,8 +48,10 @@ class BranchScreen:
         config: SmartSearchConfig,
         backend_versions: Mapping[str, str],
         context_tokens: int | None = None,
+        branches: Sequence[BranchSpace] = (),
     ) -> None:
         self._config = config
+        self._unknown = {branch.deployment_mode: branch for branch in branches}
         self._engines = ScreenEngines(config, backend_versions)
         self._open = self._open_loop(context_tokens) if is_open(config.workload) else None
 
@@ -62,10 +70,22 @@ class BranchScreen:
         """
         if not points:
             return []
+        self._learn_branch(points[0][0]["deployment_mode"])
         values, goal = objective_columns(self.estimate(points), self._config.goal.targets), self._config.goal
         if not goal.is_pareto and not goal.target.maximize:
             values = -values
         return [row if np.isfinite(row).all() else None for row in values.tolist()]
+
+    def _learn_branch(self, mode: str) -> None:
+        """Estimate all of a branch under an open loop; later questions find the answers there."""
+        branch = self._unknown.pop(mode, None)
+        if self._open is None or branch is None:
+            return
+        structures = Structures(branch, split=False)
+        if len(structures.units) <= _MOST_LEARNT:
+            self.estimate(
+                [({**knobs, "deployment_mode": mode}, config) for knobs, config in structures.units]
+            )
 
     def estimate(self, points: Sequence[Point]) -> EstimateColumns:
         """Estimate candidates of one deployment mode; NaN for one that cannot run."""
@@ -122,6 +142,12 @@ class BranchScreen:
         held = self.capacity(last)
         ratios = np.array([selection["kv_load_ratio"] for selection in selections])
         return np.where(held < 1, 0.0, np.maximum(1.0, np.floor(ratios * held)))
+
+    def capacity_of(self, selection: Mapping[str, Any], config: ParallelConfig) -> int:
+        """Count the requests of mean length that one candidate holds."""
+        last = list(role_pools(config))[-1]
+        columns = self._engines.columns(last, role_points(last, [(selection, config)]))
+        return int(self.capacity(columns)[0])
 
     def capacity(self, last: PoolColumns) -> NDArray[np.int64]:
         """Count the requests of mean length that fit the cache of the last role; 0 where lengths differ."""

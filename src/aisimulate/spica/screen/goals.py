@@ -24,6 +24,7 @@ VALUES: dict[OptimizationTarget, Callable[[EstimateColumns], Floats]] = {
     OptimizationTarget.THROUGHPUT_PER_GPU: lambda estimate: estimate.output_tok_s / estimate.gpus,
     OptimizationTarget.THROUGHPUT_PER_USER: lambda estimate: estimate.tok_s_user,
     OptimizationTarget.E2E_LATENCY: lambda estimate: estimate.e2e_ms,
+    OptimizationTarget.TTFT: lambda estimate: estimate.ttft_ms,
     OptimizationTarget.GOODPUT: lambda estimate: estimate.goodput_tok_s,
     OptimizationTarget.GOODPUT_PER_GPU: lambda estimate: estimate.goodput_tok_s / estimate.gpus,
 }
@@ -47,13 +48,16 @@ def _traffic_reason(config: SmartSearchConfig) -> str | None:
     workload = config.workload
     if workload.turns_per_session > 1 or workload.shared_prefix_ratio > 0:
         return "sessions and shared prefixes cannot be screened"
+    unknown = [target.value for target in config.goal.targets if target not in VALUES]
+    if unknown:
+        return f"{' and '.join(unknown)} cannot be screened"
     if is_open(workload):
         return None
     if workload.is_trace_based:
         return "traces with a cap on requests in flight cannot be screened"
-    unknown = [target.value for target in config.goal.targets if target.needs_sla]
-    if unknown:
-        return f"{' and '.join(unknown)} of a fixed number of requests in flight cannot be screened"
+    counting = [target.value for target in config.goal.targets if target.needs_sla]
+    if counting:
+        return f"{' and '.join(counting)} of a fixed number of requests in flight cannot be screened"
     return None
 
 

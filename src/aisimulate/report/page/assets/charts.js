@@ -1,6 +1,10 @@
 const CONFIG = { displaylogo: false, responsive: true, displayModeBar: "hover",
   modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
 
+// Paper is narrower than the window that the plots were drawn for.
+const PAPER_WIDTH = 680;
+let printing = false;
+
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
@@ -19,7 +23,8 @@ function layout(x, y, extra = {}) {
 
 function draw(id, traces, shape, onPoint) {
   const element = byId(id);
-  Plotly.react(element, traces, shape, CONFIG);
+  const width = printing ? Math.min(PAPER_WIDTH, element.closest(".columns") ? PAPER_WIDTH / 2 : PAPER_WIDTH) : undefined;
+  Plotly.react(element, traces, width ? { ...shape, width } : { ...shape, autosize: true }, CONFIG);
   if (element.removeAllListeners) element.removeAllListeners("plotly_click");
   if (onPoint) {
     element.on("plotly_click", (event) => {

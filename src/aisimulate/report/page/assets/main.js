@@ -123,8 +123,13 @@ if (BEST) {
   follow();
   addEventListener("hashchange", follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  addEventListener("beforeprint", drawAll);
-  addEventListener("afterprint", drawAll);
+  const redraw = (onPaper) => {
+    printing = onPaper;
+    drawAll();
+    if (!onPaper) document.querySelectorAll(".plot").forEach((plot) => Plotly.Plots.resize(plot));
+  };
+  addEventListener("beforeprint", () => redraw(true));
+  addEventListener("afterprint", () => redraw(false));
 }
 if (DATA.live) watch();
 document.documentElement.dataset.ready = "yes";

@@ -58,7 +58,14 @@ function insideParts(row) {
     return make("tr", {}, make("th", { scope: "row" }, `${pool}: ${title}`), ...[Math.min(...values), mean, Math.max(...values)]
       .map((value) => make("td", {}, numberText(value, unit))));
   }));
+  const workers = (counts) => Object.entries(counts).map(([pool, count]) => `${pool} ${count}`).join(", ");
+  const decisions = inside.decisions.map((item) => make("tr", {}, make("td", {}, numberText(item.at_s)), make("th", { scope: "row" }, item.reason),
+    make("td", {}, numberText(item.requests)), make("td", { class: "text" }, workers(item.before)), make("td", { class: "text" }, workers(item.after))));
   parts.push(scrolling("Over time", table(`${inside.at_s.length} samples over time`, ["of all workers", "least", "mean", "most"], rows)));
+  if (decisions.length) {
+    parts.push(make("details", { id: "decisions" }, make("summary", {}, `Decisions of the planner (${decisions.length})`), scrolling("Decisions of the planner",
+      table("Decisions that changed a pool", ["at, s", "reason", "requests seen", "workers", "workers after"], decisions))));
+  }
   return parts;
 }
 

@@ -1,0 +1,46 @@
+"""The last step of a search: what it reports is replayed in full (spec 08 section 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.spica.short_replays import finalists, in_full, was_short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisimulate.spica.config import Candidate, SmartSearchConfig
+    from aisimulate.spica.executor import EvaluationPool
+    from aisimulate.spica.loop import SearchState
+    from aisimulate.spica.observer import Observer
+
+_BRANCH = "finalists"  # where a ledger has branches
+
+
+def replay_finalists(
+    config: SmartSearchConfig, state: SearchState, pool: EvaluationPool, observer: Observer
+) -> None:
+    """Replay the best of those that were replayed in part; their outcomes join the others."""
+    chosen = finalists(state.candidates, config)
+    if not chosen:
+        return
+    observer.phase(_BRANCH, state.progress)
+    tasks = [in_full(state.short[id(candidate)]) for candidate in chosen]
+    for task, outcome in zip(tasks, pool.run(tasks), strict=False):
+        state.outcomes.append(outcome)
+        state.progress.add(outcome, cached=False)
+        if state.ledger is not None:
+            state.ledger.add_attempt(_BRANCH, state.rounds + 1, task.key, outcome, cached=False)
+        observer.settled(outcome, cached=False, progress=state.progress)
+    if state.ledger is not None:
+        state.ledger.commit()
+    observer.note(
+        f"{len(tasks)} of {len(state.short)} candidates replayed in part were then replayed in full; only "
+        "those are reported"
+    )
+
+
+def reported(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out those that were replayed in part, unless a search that ended early has no others."""
+    full = [candidate for candidate in candidates if not was_short(candidate)]
+    return full or list(candidates)

@@ -1,0 +1,110 @@
+"""Which candidates of a search are replayed in part only, and which of them in full at its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.replay.early_stop import EARLY_STOP_KEY, FEWEST_WAVES, FIRST_SESSIONS_KEY
+from aisimulate.spica.config_goal import OptimizationTarget
+from aisimulate.spica.evaluator import SHORT_SESSIONS, ReplayEvaluator
+from aisimulate.spica.score import rank
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aisimulate.spica.config import Candidate, SmartSearchConfig
+    from aisimulate.spica.evaluate import EvaluationContext, Prepared
+
+# Goals that a closed loop has settled for when its waves agree (spec 08 section 4.1).
+_SETTLING = frozenset(
+    {
+        OptimizationTarget.THROUGHPUT,
+        OptimizationTarget.THROUGHPUT_PER_GPU,
+        OptimizationTarget.THROUGHPUT_PER_USER,
+        OptimizationTarget.E2E_LATENCY,
+    }
+)
+_FEWEST_FINALISTS = 16
+_FINAL_SHARE = 0.1
+_LEAST_GAIN = 1.25  # times the sessions of a short replay, for a trace to be cut
+_SHORT_SUFFIX = " short"
+
+
+def may_be_short(sample: Mapping[str, Any], context: EvaluationContext) -> bool:
+    """Whether a candidate may be replayed in part. Where pools scale it is not: their intervals are long."""
+    evaluator = context.evaluator
+    if context.config.sweep.early_stop == "off" or not isinstance(evaluator, ReplayEvaluator):
+        return False
+    if not evaluator.can_be_short or _scales(sample):
+        return False
+    if context.config.workload.is_trace_based:
+        return context.trace_sessions > _LEAST_GAIN * SHORT_SESSIONS
+    return _settles(sample, context.config)
+
+
+def _scales(sample: Mapping[str, Any]) -> bool:
+    return bool(sample.get("enable_throughput_scaling") or sample.get("enable_load_scaling"))
+
+
+def _settles(sample: Mapping[str, Any], config: SmartSearchConfig) -> bool:
+    """Whether a closed loop settles: ranks of SGLang that run in step take too long to (spec 08 2.2)."""
+    workload = config.workload
+    if workload.request_rate is not None or workload.turns_per_session > 1:
+        return False
+    if workload.num_request_ratio is None or workload.num_request_ratio < FEWEST_WAVES:
+        return False
+    ranks = [
+        sample.get(name) or 1 for name in ("attention_dp", "prefill_attention_dp", "decode_attention_dp")
+    ]
+    in_step = sample["backend"] == "sglang" and max(ranks) > 1
+    return set(config.goal.targets) <= _SETTLING and not in_step
+
+
+def short_key(key: str) -> str:
+    """Name the part of a replay, as the key names the whole."""
+    return key + _SHORT_SUFFIX
+
+
+def in_full(prepared: Prepared) -> Prepared:
+    """Ask for the whole replay of a candidate."""
+    return replace(prepared, key=prepared.key.removesuffix(_SHORT_SUFFIX), short=False)
+
+
+def was_short(candidate: Candidate) -> bool:
+    """Whether the figures of a candidate come from a part of the replay."""
+    return EARLY_STOP_KEY in candidate.metrics or FIRST_SESSIONS_KEY in candidate.metrics
+
+
+def finalists(candidates: Sequence[Candidate], config: SmartSearchConfig) -> list[Candidate]:
+    """Choose those of the candidates measured in part whose whole replay is worth its time.
+
+    The best 16, or the best tenth if that is more; of several objectives the front, and what is behind it. Of
+    those that measured exactly the same only the first.
+    """
+    short = _distinct([candidate for candidate in candidates if was_short(candidate)])
+    wanted = max(_FEWEST_FINALISTS, round(_FINAL_SHARE * len(short)))
+    if not config.goal.is_pareto:
+        return rank(short)[:wanted]
+    return _front_layers(short, config, wanted)
+
+
+def _distinct(candidates: list[Candidate]) -> list[Candidate]:
+    first: dict[tuple[object, ...], Candidate] = {}
+    for candidate in candidates:
+        first.setdefault((candidate.used_gpus, *sorted(candidate.metrics.items())), candidate)
+    return list(first.values())
+
+
+def _front_layers(candidates: list[Candidate], config: SmartSearchConfig, wanted: int) -> list[Candidate]:
+    """Take whole fronts, best first, until there are `wanted`."""
+    import numpy as np  # noqa: PLC0415 - numpy costs start-up time
+
+    from aisimulate.spica.pool_gp.fronts import layers  # noqa: PLC0415 - as above
+
+    if not candidates:
+        return []
+    signs = np.array([1.0 if target.maximize else -1.0 for target in config.goal.targets])
+    values = np.array([list((candidate.objectives or {}).values()) for candidate in candidates]) * signs
+    rows = np.sort(np.concatenate(layers(values, wanted)))
+    return [candidates[row] for row in rows.tolist()]

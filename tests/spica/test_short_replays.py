@@ -1,0 +1,119 @@
+"""Searches that replay in part, and in full what they report."""
+
+from __future__ import annotations
+
+import pytest
+from spica_walk import PINNED, changed
+
+from aisimulate.replay.early_stop import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.ledger import Ledger
+from aisimulate.spica.search import run_search
+from aisimulate.spica.short_replays import finalists, may_be_short, was_short
+
+LOOP = {"isl": 200, "osl": 20, "concurrency": 30, "num_request_ratio": 10}
+SEVERAL = changed(
+    PINNED,
+    {
+        "search_space.parallel_configs": None,
+        "search_space.agg_max_num_seqs": [256, 512],
+        "workload": LOOP,
+        "goal": {"target": "throughput_per_gpu"},
+        "sweep.candidates_per_round": 6,
+    },
+)
+
+
+def search(config, **options):
+    return run_search(SmartSearchConfig.model_validate(config), **options)
+
+
+def test_what_is_reported_was_replayed_in_full():
+    auto, off = search(SEVERAL), search(changed(SEVERAL, {"sweep.early_stop": "off"}))
+    # Two settings of each deployment measure the same: one of them is enough.
+    assert [c.metrics for c in auto.candidates] == [c.metrics for c in off.candidates][::2]
+    shorts = [o.candidate for o in auto.outcomes if was_short(o.candidate)]
+    assert len(shorts) == 6 and len(auto.outcomes) == 9
+    assert all(candidate.metrics[EARLY_STOP_KEY] < 300 for candidate in shorts)
+    assert not [o for o in off.outcomes if was_short(o.candidate)]
+
+
+def test_the_short_figures_are_close():
+    auto = search(SEVERAL)
+    full = {(c.config["tp"], c.config["replicas"]): c.score for c in auto.candidates}
+    for outcome in auto.outcomes:
+        workers = outcome.config["tp"], outcome.config["replicas"]
+        assert outcome.candidate.score == pytest.approx(full[workers], rel=0.03)
+
+
+def test_a_front_is_replayed_in_full():
+    config = changed(SEVERAL, {"goal": {"target": "pareto"}, "workload.concurrency": None})
+    config["workload"]["kv_load_ratio"] = [0.001, 0.02]
+    result = search(config)
+    assert result.candidates and not any(map(was_short, result.candidates))
+
+
+def test_only_the_best_are_replayed_in_full(monkeypatch):
+    monkeypatch.setattr("aisimulate.spica.short_replays._FEWEST_FINALISTS", 2)
+    result = search(SEVERAL)
+    assert len(result.candidates) == 2
+    best = max(o.candidate.score for o in result.outcomes if was_short(o.candidate))
+    assert result.candidates[0].score == pytest.approx(best, rel=0.03)
+
+
+def test_a_long_trace_is_cut(monkeypatch, tmp_path):
+    monkeypatch.setattr("aisimulate.spica.short_replays.SHORT_SESSIONS", 20)
+    monkeypatch.setattr("aisimulate.spica.evaluator.SHORT_SESSIONS", 20)
+    rows = (
+        f'{{"timestamp": {50 * i}, "input_length": 300, "output_length": 9, "hash_ids": [{i}]}}'
+        for i in range(40)
+    )
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(rows))
+    goal = {"target": "goodput", "sla": {"ttft_ms": 500, "itl_ms": 50}}
+    result = search(changed(SEVERAL, {"workload": {"trace_path": str(path)}, "goal": goal}))
+    shorts = [o.candidate for o in result.outcomes if was_short(o.candidate)]
+    assert shorts and all(candidate.metrics[FIRST_SESSIONS_KEY] == 20 for candidate in shorts)
+    assert all(candidate.metrics["num_requests"] == 40 for candidate in result.candidates)
+
+
+def test_a_resumed_search_knows_both_parts(tmp_path):
+    path = tmp_path / "run.sqlite"
+    with Ledger.create(path) as ledger:
+        first = search(SEVERAL, ledger=ledger)
+    with Ledger.open_ledger(path, writable=True) as ledger:
+        assert len(ledger.replayed()) == 9
+        again = search(SEVERAL, ledger=ledger)
+        attempts = list(ledger.attempts())
+    assert [c.score for c in again.candidates] == [c.score for c in first.candidates]
+    assert [attempt.branch for attempt in attempts] == ["agg"] * 6 + ["finalists"] * 3
+    assert sum(was_short(attempt.outcome.candidate) for attempt in attempts) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "short"),
+    [
+        ({}, True),
+        ({"sweep.early_stop": "off"}, False),
+        ({"goal": {"target": "goodput", "sla": {"e2e_ms": 9}}}, False),
+        ({"goal": {"target": "e2e_latency"}}, True),
+        ({"workload.turns_per_session": 2}, False),
+        ({"workload.concurrency": None, "workload.request_rate": 3.0}, False),
+    ],
+)
+def test_who_may_be_short(changes, short):
+    from aisimulate.spica.evaluate import EvaluationContext
+    from aisimulate.spica.evaluator import ReplayEvaluator
+
+    config = SmartSearchConfig.model_validate(changed(SEVERAL, changes))
+    context = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal), {})
+    assert may_be_short({"backend": "vllm"}, context) is short
+    assert may_be_short({"backend": "sglang", "attention_dp": 1}, context) is short
+    assert not may_be_short({"backend": "sglang", "decode_attention_dp": 4}, context)
+    assert not may_be_short({"backend": "vllm", "enable_load_scaling": True}, context)
+    checking = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal, check=True), {})
+    assert not may_be_short({"backend": "vllm"}, checking)
+
+
+def test_nothing_short_needs_no_finalists():
+    assert finalists([], SmartSearchConfig.model_validate(SEVERAL)) == []
