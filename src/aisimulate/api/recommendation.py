@@ -17,7 +17,6 @@ from aisimulate.core.errors import InputError
 from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.figures import figures
-from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
 from aisimulate.spica.config import SmartSearchConfig
@@ -67,7 +66,7 @@ class Recommendation:
                 str(row.place or ""),
                 str(row.number),
                 row.label,
-                *(_cell(item, row.candidate) for item in shown),
+                *(item.text(row.candidate) for item in shown),
             )
             for row in candidate_rows(self.run)[:_ROWS]
         ]
@@ -171,10 +170,3 @@ def _place(run: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder) / "search.sqlite"
-
-
-def _cell(item: Figure, candidate: Candidate) -> str:
-    value = item.value(candidate)
-    if value is None:
-        return "-"
-    return share_text(value) if item.unit == "share" else number_text(value)
