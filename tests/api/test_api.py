@@ -148,3 +148,15 @@ def test_a_bad_search_is_one_line():
     with pytest.raises(InputError, match=r"goal\.target") as caught:
         aisimulate.recommend(SEARCH | {"goal": {"target": "speed"}})
     assert "\n" not in str(caught.value)
+
+
+def test_a_bad_search_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"could not read config .*none\.yaml"):
+        aisimulate.recommend(tmp_path / "none.yaml")
+    path = tmp_path / "search.yaml"
+    path.write_text("goal: [")
+    with pytest.raises(InputError, match=r"malformed YAML in .*search\.yaml"):
+        aisimulate.recommend(path)
+    path.write_text(yaml.safe_dump(SEARCH | {"goal": {"target": "speed"}}))
+    with pytest.raises(InputError, match=r"invalid config .*search\.yaml.*goal\.target"):
+        aisimulate.recommend(str(path))

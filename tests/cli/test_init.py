@@ -141,3 +141,8 @@ def test_answers_that_end_early_are_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Terminal("model\n"))
     assert main([]) == 2
     assert "the answers ended before the questions" in capsys.readouterr().err
+
+
+def test_a_rate_of_nothing_is_told_as_such(capsys, no_enumeration):
+    assert main([*MODEL, *SYNTHETIC, "--request-rate", "0"]) == 2
+    assert "request_rate" in capsys.readouterr().err

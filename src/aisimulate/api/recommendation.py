@@ -19,6 +19,7 @@ from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.figures import figures
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
+from aisimulate.report.search_file import read_search
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.observer import SilentObserver
@@ -139,7 +140,8 @@ def recommend(
 
     Candidates are replayed in spawned processes: a script calls this below `if __name__ == "__main__":`.
 
-    Raises ValueError (`InputError` for what a user can fix), EvaluatorPoolError, or KeyboardInterrupt.
+    Raises `InputError` for what a user can fix, `TimingError` where there are no data, `EvaluatorPoolError`
+    when workers do not start, and KeyboardInterrupt.
     """
     asked = _config(config)
     observer = progress_observer() if show_progress else SilentObserver()
@@ -155,10 +157,10 @@ def recommend(
 def _config(config: SmartSearchConfig | Mapping[str, Any] | str | Path) -> SmartSearchConfig:
     if isinstance(config, SmartSearchConfig):
         return config
+    if not isinstance(config, Mapping):
+        return read_search(Path(config))
     try:
-        if isinstance(config, Mapping):
-            return SmartSearchConfig.model_validate(config)
-        return SmartSearchConfig.from_yaml(config)
+        return SmartSearchConfig.model_validate(config)
     except ValidationError as error:
         raise InputError(one_line(error, "", SmartSearchConfig)) from error
 
