@@ -12,7 +12,7 @@ from aisimulate.spica.choices import ROUTER_WEIGHTS
 from aisimulate.spica.parallel_enum import ROLES, shape_prefix
 
 if TYPE_CHECKING:
-    from aisimulate.spica.config_goal import SLATarget
+    from aisimulate.spica.config_goal import OptimizationGoal, SLATarget
 
 OFFLOAD_FIELDS = (
     "num_g2_blocks",
@@ -109,6 +109,16 @@ def build_deployment(
         router_config=_router_config(sample),
         planner_config=planner,
         max_model_len=sample.get("context_length"),
+    )
+
+
+def deployment_of_goal(sample: Mapping[str, Any], goal: OptimizationGoal) -> DeploymentPlan:
+    """Build the plan of a complete sample, whose planner aims at a goal. Raises as `build_deployment`."""
+    return build_deployment(
+        sample,
+        backend_version=str(sample.get("backend_version")),
+        optimization_target=goal.planner_optimization_target,
+        planner_sla=goal.sla,
     )
 
 

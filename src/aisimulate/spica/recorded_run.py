@@ -27,6 +27,11 @@ class RecordedRun:
     candidates: list[Candidate]
 
     @property
+    def measured(self) -> list[tuple[Attempt, Candidate]]:
+        """The feasible candidates with their attempts, in the order of the search; repeated ones once."""
+        return [(a, a.outcome.candidate) for a in self.attempts if a.outcome.candidate and not a.cached]
+
+    @property
     def name(self) -> str:
         """How the user calls it."""
         return self.path.stem

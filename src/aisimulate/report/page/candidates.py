@@ -34,12 +34,10 @@ class Row:
 
 def candidate_rows(run: RecordedRun) -> list[Row]:
     """List the feasible candidates, best first; behind a Pareto front, what it beats."""
-    found = {
-        id(a.outcome.candidate): a for a in run.attempts if a.outcome.candidate is not None and not a.cached
-    }
+    found = {id(candidate): attempt for attempt, candidate in run.measured}
     places = {id(candidate): place for place, candidate in enumerate(run.candidates, start=1)}
-    others = [a.outcome.candidate for key, a in found.items() if key not in places]
-    ordered = [*run.candidates, *rank(candidate for candidate in others if candidate is not None)]
+    others = [candidate for _, candidate in run.measured if id(candidate) not in places]
+    ordered = [*run.candidates, *rank(others)]
     telling = telling_fields(ordered)
     return [
         Row(
