@@ -81,6 +81,11 @@ class DeploymentPlan:
     max_model_len: int | None = None
 
 
+def scales(sample: Mapping[str, Any]) -> bool:
+    """Whether a planner adds and removes workers of a deployment."""
+    return bool(sample.get("enable_throughput_scaling") or sample.get("enable_load_scaling"))
+
+
 def build_deployment(
     sample: Mapping[str, Any],
     *,
@@ -197,7 +202,7 @@ def _router_config(sample: Mapping[str, Any]) -> dict[str, Any] | None:
 def _planner_config(
     sample: Mapping[str, Any], target: str, sla: SLATarget | Mapping[str, float] | None
 ) -> dict[str, Any] | None:
-    if not (sample.get("enable_throughput_scaling") or sample.get("enable_load_scaling")):
+    if not scales(sample):
         return None
     config: dict[str, Any] = {
         "mode": sample["deployment_mode"],

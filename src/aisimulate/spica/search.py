@@ -162,7 +162,7 @@ def _search(
     try:
         context = _with_forecaster(plan, context, state, observer)
         screen = _screen(context, plan, observer) if evaluator is None else None
-        # What comes before the first suggestion does not count: each sitting gets something done.
+        # What comes before the first suggestion does not count: each resumption gets something done.
         state.time_budget = TimeBudget(config.sweep.max_seconds)
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:

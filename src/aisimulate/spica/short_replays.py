@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.replay.early_stop import EARLY_STOP_KEY, FEWEST_WAVES, FIRST_SESSIONS_KEY
 from aisimulate.spica.config_goal import OptimizationTarget
+from aisimulate.spica.deploy import scales
 from aisimulate.spica.evaluator import SHORT_SESSIONS, ReplayEvaluator
 from aisimulate.spica.score import rank
 
@@ -36,15 +37,11 @@ def may_be_short(sample: Mapping[str, Any], context: EvaluationContext) -> bool:
     evaluator = context.evaluator
     if context.config.sweep.early_stop == "off" or not isinstance(evaluator, ReplayEvaluator):
         return False
-    if not evaluator.can_be_short or _scales(sample):
+    if not evaluator.can_be_short or scales(sample):
         return False
     if context.config.workload.is_trace_based:
         return context.trace_sessions > _LEAST_GAIN * SHORT_SESSIONS
     return _settles(sample, context.config)
-
-
-def _scales(sample: Mapping[str, Any]) -> bool:
-    return bool(sample.get("enable_throughput_scaling") or sample.get("enable_load_scaling"))
 
 
 def _settles(sample: Mapping[str, Any], config: SmartSearchConfig) -> bool:
