@@ -87,7 +87,8 @@ def test_draft_lengths_reach_the_replays(monkeypatch):
 
 def test_host_sizes_are_searched_under_the_rules_of_the_largest(monkeypatch):
     sizes = {"search_space.num_g2_blocks": None, "search_space.num_g2_blocks_choices": [0, 4000]}
-    seen = look(changed(HOSTED, {**sizes, "sweep.candidates_per_round": 2}), monkeypatch)
+    whole = {"sweep.candidates_per_round": 2, "sweep.early_stop": "off"}
+    seen = look(changed(HOSTED, {**sizes, **whole}), monkeypatch)
     assert [outcome.config["num_g2_blocks"] for outcome in seen.result.outcomes] == [0, 4000]
     reuse = [metrics["prefix_cache_reused_ratio"] for metrics in seen.metrics]
     assert reuse[0] < reuse[1]

@@ -198,18 +198,12 @@ def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> Eval
     return EvaluationContext(
         config=config,
         evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
-        backend_versions={name: _version(sku, name, asked.get(name)) for name in plan.backends},
+        backend_versions={
+            name: resolve_backend_version(sku, name, asked.get(name)) for name in plan.backends
+        },
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
         trace_sessions=plan.trace_sessions,
-    )
-
-
-def _version(sku: str, backend: str, asked: str | None) -> str:
-    return (
-        resolve_backend_version(sku, backend)
-        if asked is None
-        else resolve_backend_version(sku, backend, asked)
     )
 
 
