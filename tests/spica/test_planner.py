@@ -307,6 +307,11 @@ def test_an_evaluator_of_the_users_own_is_not_bound_by_our_capabilities():
         ),
         ({"decode_max_num_seqs": [256]}, "decode_max_num_seqs: no effect without disagg"),
         ({"agg_max_num_seqs": [256, 256]}, "agg_max_num_seqs: 1 repeated choice(s) dropped"),
+        ({"aic_nextn_choices": [0, 0]}, "aic_nextn_choices: 1 repeated choice(s) dropped"),
+        (
+            {"backend_version": {"sglang": "current"}},
+            "backend_version.sglang: no effect without sglang in backend",
+        ),
     ],
 )
 def test_fields_without_effect_are_noted(space, note):

@@ -56,12 +56,20 @@ def inert_notes(given: SmartSearchConfig, effective: SmartSearchConfig) -> list[
     if "load_predictor_choice" in given.sweep.model_fields_set and not forecasts_matter(effective):
         why = "without throughput scaling over a trace"
         notes += _note(["sweep.load_predictor_choice"], why)
+    notes += _version_notes(space)
     notes += _block_size_notes(space)
     if "disagg" in space.deployment_mode and space.decode_enable_prefix_caching:
         notes.append(
             "decode_enable_prefix_caching: true is used, although decode workers usually run without"
         )
     return notes
+
+
+def _version_notes(space: SearchSpace) -> list[str]:
+    """Tell of versions that were given for engines that are not searched."""
+    others = [backend for backend in space.backend_version if backend not in space.backend]
+    why = f"without {' and '.join(others)} in backend"
+    return _note((f"backend_version.{backend}" for backend in others), why)
 
 
 def _block_size_notes(space: SearchSpace) -> list[str]:
