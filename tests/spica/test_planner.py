@@ -330,6 +330,16 @@ def test_fields_with_effect_are_not_noted():
     assert effective_config(make_config(space, goal=goal), FULL)[1] == []
 
 
+@pytest.mark.parametrize("target", ["itl", "throughput_per_user"])
+def test_a_goal_that_is_zero_for_every_deployment_is_noted(target):
+    space = {"planner_scaling_policy": ["disabled"]}
+    config = make_config(space, SYNTHETIC | {"osl": 1}, goal={"target": target})
+    assert effective_config(config, FULL)[1] == [
+        f"goal.target {target}: no effect with osl 1, where no request has a second token: it is 0 for every "
+        "deployment"
+    ]
+
+
 def test_a_cache_on_the_decode_role_is_remarked():
     space = {"decode_enable_prefix_caching": True, "planner_scaling_policy": ["disabled"]}
     notes = effective_config(make_config(space), FULL)[1]

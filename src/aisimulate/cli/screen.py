@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from aisimulate.cli.arguments import positive
 from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.overrides import add_set_option
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.spica import load_config
 from aisimulate.core.console import say
@@ -51,6 +52,7 @@ def _parser() -> OneLineParser:
         "Pareto front, with doubts where they cannot be trusted.",
     )
     parser.add_argument("config", type=Path, metavar="CONFIG", help="the search, as YAML")
+    add_set_option(parser)
     parser.add_argument(
         "--format", choices=("table", "json"), default="table", help="what to print (default: %(default)s)"
     )
@@ -62,7 +64,7 @@ def _parser() -> OneLineParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    config = load_config(arguments.config)
+    config = load_config(arguments.config, arguments.overrides)
     started_s, progress = time.process_time(), _Progress()
     answer = screen_config(config, top=arguments.top, on_block=None if arguments.quiet else progress)
     used_s = time.process_time() - started_s
