@@ -148,3 +148,19 @@ def test_a_bad_search_is_one_line():
     with pytest.raises(InputError, match=r"goal\.target") as caught:
         aisimulate.recommend(SEARCH | {"goal": {"target": "speed"}})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("nowhere.yaml", "could not read config 'nowhere.yaml': No such file"),
+        ("broken.yaml", "malformed YAML in 'broken.yaml'"),
+        (5, "config: expected a SmartSearchConfig, a mapping or a path, got 5"),
+    ],
+)
+def test_a_search_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, given, problem):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.yaml").write_text("goal: [")
+    with pytest.raises(InputError) as caught:
+        aisimulate.recommend(given)
+    assert problem in str(caught.value) and "\n" not in str(caught.value)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from pydantic import ValidationError
 
 from aisimulate.api.tables import figure, frame, html_table
 from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
+from aisimulate.core.shown import cut
 from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.figures import figures
@@ -159,9 +161,15 @@ def _config(config: SmartSearchConfig | Mapping[str, Any] | str | Path) -> Smart
     try:
         if isinstance(config, Mapping):
             return SmartSearchConfig.model_validate(config)
-        return SmartSearchConfig.from_yaml(config)
+        if isinstance(config, str | Path):
+            return SmartSearchConfig.from_yaml(config)
     except ValidationError as error:
         raise InputError(one_line(error, "", SmartSearchConfig)) from error
+    except OSError as error:
+        raise InputError(f"could not read config {str(config)!r}: {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"malformed YAML in {str(config)!r}: {' '.join(str(error).split())}") from error
+    raise InputError(f"config: expected a SmartSearchConfig, a mapping or a path, got {cut(repr(config))}")
 
 
 @contextmanager
