@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from aisimulate.api.tables import figure, frame, html_table
 from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
+from aisimulate.core.shown import cut
 from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.figures import figures
@@ -157,8 +158,12 @@ def recommend(
 def _config(config: SmartSearchConfig | Mapping[str, Any] | str | Path) -> SmartSearchConfig:
     if isinstance(config, SmartSearchConfig):
         return config
-    if not isinstance(config, Mapping):
+    if isinstance(config, str | Path):
         return read_search(Path(config))
+    if not isinstance(config, Mapping):
+        raise InputError(
+            f"config: expected a SmartSearchConfig, a mapping or a path, got {cut(repr(config))}"
+        )
     try:
         return SmartSearchConfig.model_validate(config)
     except ValidationError as error:

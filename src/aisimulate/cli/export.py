@@ -92,10 +92,12 @@ def _joined(export: Export) -> str:
 
 
 def _write(export: Export, folder: Path) -> int:
-    if not folder.exists():
-        folder.mkdir(parents=True)
-    if not folder.is_dir():
+    if folder.is_file():
         raise InputError(f"--output {folder}: is a file, expected a directory")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--output {folder}: cannot be made: {error.strerror or error}") from error
     paths = {folder / name: text for name, text in export.files.items()}
     for path in paths:
         check_writable(path)

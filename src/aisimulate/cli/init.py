@@ -82,7 +82,9 @@ def _add_traffic(parser: OneLineParser) -> None:
     traffic.add_argument("--osl", type=positive, metavar="N", help="tokens of an answer")
     traffic.add_argument("--request-rate", type=float, metavar="X", help="requests per second")
     traffic.add_argument("--concurrency", type=positive, metavar="N", help="requests in flight")
-    traffic.add_argument("--kv-load", action="store_true", help="every load up to a full KV cache")
+    traffic.add_argument(
+        "--kv-load", action="store_true", default=None, help="every load up to a full KV cache"
+    )
 
 
 def _add_goal(parser: OneLineParser) -> None:
@@ -157,7 +159,7 @@ def _ask_for_traffic(arguments: argparse.Namespace) -> None:
     arguments.isl = _asked("Tokens of a prompt", positive)
     arguments.osl = _asked("Tokens of an answer", positive)
     rate = _asked("Requests per second (empty: every load up to a full KV cache)", float, optional=True)
-    arguments.request_rate, arguments.kv_load = rate, rate is None
+    arguments.request_rate, arguments.kv_load = rate, True if rate is None else None
 
 
 def _asked(question: str, read: Callable[[str], Any], *, optional: bool = False) -> Any:  # noqa: ANN401

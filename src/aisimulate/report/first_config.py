@@ -100,7 +100,7 @@ def _goal_lines(answers: FirstConfig) -> list[str]:
     lines = [f"# The goal: {GOALS[answers.goal]}.", "goal:", f"  target: {answers.goal}"]
     if answers.sla:
         lines.append(_noted("  sla:", "ms; itl_ms bounds the mean time between the tokens of a request"))
-        lines += [f"    {name}: {value:g}" for name, value in answers.sla.items()]
+        lines += [f"    {name}: {_number(value)}" for name, value in answers.sla.items()]
     return lines
 
 
@@ -111,6 +111,11 @@ def _noted(line: str, note: str | None) -> str:
 
 def _value(value: object) -> str:
     return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _number(value: float) -> str:
+    """Write a number as it was given: every digit, and a whole one without a point."""
+    return str(int(value)) if value.is_integer() else json.dumps(value)
 
 
 def _text(value: str) -> str:

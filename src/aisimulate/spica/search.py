@@ -14,7 +14,7 @@ from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
-from aisimulate.spica.finalists import replay_finalists, reported
+from aisimulate.spica.finalists import replay_finalists
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
 from aisimulate.spica.ledger import LedgerError
@@ -26,6 +26,7 @@ from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.recorded_pool import RecordedPool
+from aisimulate.spica.reported import reported
 from aisimulate.spica.run_facts import begin_run, recorder
 from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError

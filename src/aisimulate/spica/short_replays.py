@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.replay.early_stop import EARLY_STOP_KEY, FEWEST_WAVES, FIRST_SESSIONS_KEY
+from aisimulate.replay.early_stop import FEWEST_WAVES
 from aisimulate.spica.config_goal import OptimizationTarget
 from aisimulate.spica.deploy import scales
 from aisimulate.spica.evaluator import SHORT_SESSIONS, ReplayEvaluator
+from aisimulate.spica.reported import was_short
 from aisimulate.spica.score import rank
 
 if TYPE_CHECKING:
@@ -66,11 +67,6 @@ def short_key(key: str) -> str:
 def in_full(prepared: Prepared) -> Prepared:
     """Ask for the whole replay of a candidate."""
     return replace(prepared, key=prepared.key.removesuffix(_SHORT_SUFFIX), short=False)
-
-
-def was_short(candidate: Candidate) -> bool:
-    """Whether the figures of a candidate come from a part of the replay."""
-    return EARLY_STOP_KEY in candidate.metrics or FIRST_SESSIONS_KEY in candidate.metrics
 
 
 def finalists(candidates: Sequence[Candidate], config: SmartSearchConfig) -> list[Candidate]:
