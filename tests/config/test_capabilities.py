@@ -32,12 +32,8 @@ STATE = {
     "block_size": 2,
     "kv_cache_bytes_per_token": 1,
 }
-KV_ROUTER = {"placement": {"provider": "kv_router", "config": {"temperature": 0}}}
+
 LATER = [
-    (
-        spec(adapters=KV_ROUTER, engine={"rank": {"aic_nextn": 2}}),
-        "spec.engine.rank.aic_nextn: 2 is not supported yet with kv_router (supported: null)",
-    ),
     (
         rank(emit_kv_events=True),
         "spec.engine.rank.emit_kv_events: true would change nothing: a replay writes no cache events "

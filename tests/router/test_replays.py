@@ -150,7 +150,7 @@ def simulated(asked: dict[str, Any]) -> dict[str, Any]:
 def pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers end after every pass, and let a router know of caches what they held then."""
     kinds = (RankWorker, GroupWorker, SglangWorker, SglangGroup)
-    for kind in map(told_worker.twin_of, kinds):
+    for kind in [told_worker.twin_of(kind) for kind in kinds]:
         monkeypatch.setattr(kind, "start", _cut_short(kind.start))
     monkeypatch.setattr(RunCacheView, "_grow", _never)
     monkeypatch.setattr(RadixCacheView, "_grow", _never)

@@ -256,11 +256,12 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
             prefill_load_scale=[1.0],
             router_temperature=[0.0],
         ),
-        Inert(
+        space(
             changed(IN_TURN, {"search_space.aic_nextn": 1}),
-            {"search_space.router_mode": ["kv_router", "round_robin"]},
-            "router_mode: dropped kv_router (cannot be simulated yet), searching round_robin",
-            Why.DRAFTS,
+            router_mode=["kv_router"],
+            overlap_score_credit=[1.0],
+            prefill_load_scale=[1.0],
+            router_temperature=[0.0],
         ),
     ),
     "overlap_score_credit": (

@@ -28,7 +28,6 @@ class Why(Enum):
     ONE_VALUE = "there is one legal value (not left to a later version)"
     POLICY = "a policy that scales or forecasts uses it (not left to a later version)"
     ADMISSION = "admission control of the router"
-    DRAFTS = "draft tokens behind a kv_router"
     TIERS = "host tiers"
     PERMIT = "it permits what the model does not have (not left to a later version)"
 

@@ -149,6 +149,18 @@ class TestBranchPool:
             seen |= {near for start in sorted(seen)[:40] for near in pool.near(start, 20, rng)}
         assert len({pool.point(k)[0].parallel_config for k in seen}) == 160
 
+    def test_caches_are_bounded_and_change_nothing(self, monkeypatch):
+        branch = small_branch(float_ranges={"kv_load_ratio": (0.0, 1.0)})
+        pool = BranchPool(branch, lambda selection, config: [selection["kv_load_ratio"] + config.replicas])
+        rng = np.random.default_rng(1)
+        keys = [pool.draw(60, rng) for _ in range(4)]
+        whole = [(pool.features(some), pool.screen(some)) for some in keys]
+        monkeypatch.setattr("aisimulate.spica.samplers.branch_pool._MOST_CACHED", 50)
+        for some, (features, screened) in zip(keys, whole, strict=True):
+            assert (pool.features(some) == features).all()
+            assert (pool.screen(some) == screened).all()
+            assert len(pool._screened) <= 50 + len(some)
+
     def test_loads_are_half_low(self):
         pool = BranchPool(small_branch(float_ranges={"kv_load_ratio": (0.0, 1.0)}))
         steps = [steps[0] for _, steps in pool.draw(4000, np.random.default_rng(1))]

@@ -120,6 +120,7 @@ def test_a_record_ranks_what_its_search_reported(tmp_path, monkeypatch, goal):
         ({"sweep.early_stop": "off"}, False),
         ({"goal": {"target": "goodput", "sla": {"e2e_ms": 9}}}, False),
         ({"goal": {"target": "e2e_latency"}}, True),
+        ({"goal": {"target": "throughput", "sla": {"e2e_ms": 9}, "strict_sla": True}}, False),
         ({"workload.turns_per_session": 2}, False),
         ({"workload.concurrency": None, "workload.request_rate": 3.0}, False),
     ],

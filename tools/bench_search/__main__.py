@@ -30,7 +30,7 @@ class BenchError(Exception):
 def main() -> int:
     """Run the suite; 1 when a bound is missed, 2 when a search failed."""
     arguments = _parser().parse_args()
-    settings = [setting for setting in SETTINGS if arguments.only in setting.name]
+    settings = [setting for setting in SETTINGS if setting.name.startswith(arguments.only)]
     if not settings:
         print(f"bench-search: error: no problem is called {arguments.only!r}", file=sys.stderr)
         return 2
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--first-seed", type=int, default=2026, metavar="N", help="seed of the first (default: %(default)s)"
     )
-    parser.add_argument("--only", default="", metavar="TEXT", help="problems whose name contains TEXT")
+    parser.add_argument("--only", default="", metavar="TEXT", help="problems whose name begins with TEXT")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="searches at a time")
     parser.add_argument(
         "--beside", action="append", default=[], metavar="SAMPLER", help="another of our samplers, too"

@@ -7,7 +7,7 @@ from typing import Any
 
 Instance = dict[str, Any]
 
-KINDS = ("plain", "lag", "queue", "dp", "pair")
+KINDS = ("plain", "lag", "queue", "dp", "pair", "mtp", "pair-mtp")
 _SETTINGS: tuple[tuple[float, str, tuple[Any, ...]], ...] = (
     (0.3, "router_temperature", (0.2, 1.0)),
     (0.2, "overlap_score_credit", (0.0, 0.5, 2.0)),
@@ -28,15 +28,21 @@ def draw(rng: Random, backend: str, kind: str) -> Instance:
     if kind == "queue":
         router["router_queue_threshold"] = rng.choice([0.2, 0.5, 1.0])
         router["router_queue_policy"] = rng.choice(["fcfs", "lcfs", "wspt"])
+    engine = _engine(rng, backend, block_size, longest, budget)
+    if kind.endswith("mtp"):  # rates of 0 and 1: with others each side draws for itself
+        engine |= {
+            "aic_nextn": rng.choice([1, 2, 3]),
+            "aic_nextn_accept_rates": rng.choice(["1", "1,1", "1,0", "0"]),
+        }
     return {
-        "engine": _engine(rng, backend, block_size, longest, budget),
+        "engine": engine,
         "rows": _rows(rng, block_size * stride, longest),
         "block": block_size * stride,
         "router": router,
         "lag_ms": rng.choice([5.0, 30.0, 100.0]) if kind == "lag" else 0.0,
         "launch": {"dp_size": 2} if kind == "dp" else {},
         "workers": rng.randint(1, 3),
-        "pools": [rng.randint(1, 3), rng.randint(1, 3)] if kind == "pair" else None,
+        "pools": [rng.randint(1, 3), rng.randint(1, 3)] if kind.startswith("pair") else None,
     }
 
 

@@ -13,6 +13,7 @@ from aisimulate.engine.logged_pools import LoggedOffloadPool, LoggedRadixPool, L
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.run_progress import pass_end_of, passes_by
 from aisimulate.engine.sglang_scheduler import SglangScheduler
+from aisimulate.engine.speculative import SpeculativeScheduler
 
 if TYPE_CHECKING:
     from aisimulate.engine.decode_set import DecodeSet
@@ -307,10 +308,33 @@ class HostedCacheView(RunCacheView):
         return self._prefix(identities, limit, now_ns)
 
 
+class DraftCacheView(RunCacheView):
+    """The cache of a rank with drafts, which names every block by itself and is looked at pass by pass."""
+
+    __slots__ = ()
+
+    _rank: SpeculativeScheduler
+
+    def __init__(self, rank: SpeculativeScheduler, worker: Worker, lag_ns: int) -> None:
+        """Look into an unused rank of `worker`; messages take `lag_ns`."""
+        super().__init__(rank, worker, lag_ns)
+        rank.steps = True
+
+    def prefix_blocks(self, sequence: Sequence, limit: int, now_ns: int) -> int:
+        """Count the leading full blocks of a prompt, at most `limit`, that are known to be cached."""
+        keys, stride = sequence.keys, sequence.stride
+        if keys is None or not self._rank.params.enable_prefix_caching:
+            return 0
+        self._pool.stride = 1
+        return self._prefix([keys[block // stride] for block in range(limit)], limit, now_ns)
+
+
 def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) -> CacheView:
     """Make the view of an unused rank of `worker`."""
     if isinstance(rank, SglangScheduler):
         return RadixCacheView(rank, worker, lag_ns)
     if isinstance(rank, Offloading):
         return HostedCacheView(rank, worker, lag_ns)
+    if isinstance(rank, SpeculativeScheduler):
+        return DraftCacheView(rank, worker, lag_ns)
     return RunCacheView(rank, worker, lag_ns)

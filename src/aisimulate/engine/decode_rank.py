@@ -33,6 +33,7 @@ class DecodeRank(ArrivalQueue, RankScheduler):
         self.admit = admit_arrived
         self.watchful = True
         self.runs_on = False  # the head of its queue may hold its blocks already
+        self.ends_alone = params.enable_prefix_caching and type(self) is DecodeRank
         self._accepted = 0
         self._releases = 0  # changes whenever blocks or a slot become free
         self.unblocked = False
@@ -108,6 +109,10 @@ class DecodeRank(ArrivalQueue, RankScheduler):
         if self.preempted:
             self._releases += 1
         return 1 if self.is_due else passes
+
+    def note_release(self) -> None:
+        """Take note that blocks and a slot have become free, for whoever may be waiting for them."""
+        self._releases += 1
 
     def complete(
         self, sequences: list[Sequence], uncomputed: int, end_ns: int, terminal: list[Sequence]

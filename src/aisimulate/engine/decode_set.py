@@ -226,13 +226,19 @@ class DecodeSet:
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
+        return self.longest_and_demand(passes, blocks)[0]
+
+    def longest_and_demand(self, passes: int, blocks: int) -> tuple[int, int]:
+        """Do the same, and give the demand of these passes."""
         rounds, left = divmod(blocks, self.count)
         fitting = rounds * self._block_size
         residues, next_pass = self.residues, self._next_residue() - self._block_size
         while (left := left - residues[next_pass]) >= 0:
             next_pass += 1
             fitting += 1
-        return fitting if fitting < passes else passes
+        if fitting < passes:
+            return fitting, blocks - left - residues[next_pass]
+        return passes, self.demand(passes)
 
     def advance(self, passes: int) -> bool:
         """Let every member grow by `passes` tokens; return whether one of them may have finished."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.finishing import complete_due
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class DecodeWorker(RankWorker):
             rank.pool.take(blocks)
         rank.eventful = False
         if decoders.advance(passes):
-            rank.complete(decoders.pop_finished(), 1, now_ns + run_ns, [])
+            complete_due(rank, now_ns + run_ns)
         return now_ns + run_ns
 
     def catch_up(self, since_ns: int, now_ns: int, boundary_ns: int) -> bool:
@@ -143,4 +144,7 @@ class DecodeWorker(RankWorker):
         if self.is_over:
             self.busy = self.is_over = False
             return []
-        return super().finish()
+        terminal = super().finish()
+        if terminal:
+            self._rank.note_release()
+        return terminal

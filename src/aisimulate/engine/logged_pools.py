@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heappop
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.offload_pool import OffloadPool
@@ -126,10 +125,10 @@ class LoggedRadixPool(RadixPool):
         """Find the leaf that is evicted next."""
         leaves = self._leaves
         while True:
-            touched, _, node = leaves[0]
+            touched, _, node = leaves[self._first]
             if node.touched == touched and not node.ref and not node.children:
                 return node
-            heappop(leaves)
+            self._first += 1
 
     def cache(self, sequence: Sequence, pages: int) -> None:
         """Put pages of `sequence` into the tree, and note those that no lookup found before."""

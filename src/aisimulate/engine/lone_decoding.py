@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.finishing import complete_due
 from aisimulate.engine.preemption import head_waits, open_blocks
 
 if TYPE_CHECKING:
@@ -32,42 +33,48 @@ def decode_to_an_end(
             rank.eventful = False
             if rank.unusual:
                 rank._clear_unusual()
-        passes = _begin(rank, now_ns)
+        passes, blocks = _begin(rank, now_ns)
         if not passes:
             break
         runs += 1
         if not decoders.count:
             decoders.passes += 1  # all gave way: a pass of no length
             break
+        if blocks:
+            rank.pool.take(blocks)
         now_ns = _run(rank, log, now_ns, passes)
         if decoders.passes >= decoders.next_due:
-            rank.complete(decoders.pop_finished(), 1, now_ns, terminal)
+            terminal += complete_due(rank, now_ns)
     return now_ns, runs
 
 
-def _begin(rank: RankScheduler, now_ns: int) -> int:
-    """Open the blocks of the next pass; return how many follow each other, 0 if it is not of this kind."""
+def _begin(rank: RankScheduler, now_ns: int) -> tuple[int, int]:
+    """Open the blocks of the next pass; return how many follow each other, and what blocks the others need.
+
+    No pass if it is not of this kind.
+    """
     decoders, pool = rank.decoders, rank.pool
     opening = decoders.opening()
     if opening > pool.free + pool.inactive:
         open_blocks(rank, now_ns)
         opening = decoders.opening()
         if not head_waits(rank):
-            return 1
+            return 1, 0
     else:
         if opening:
             pool.take(opening)
         if rank.waiting and decoders.count < rank.params.max_num_seqs and not _waits(rank):
             pool.free += opening  # the planner takes these blocks again
-            return 0
+            return 0, 0
     passes, blocks = decoders.next_due - decoders.passes, pool.free + pool.inactive + opening
     if decoders.count * (passes // rank.block_size + 1) <= blocks:
-        return passes
-    return decoders.longest_within(passes, blocks)
+        return passes, decoders.demand(passes) - opening
+    passes, demand = decoders.longest_and_demand(passes, blocks)
+    return passes, demand - opening
 
 
 def _run(rank: RankScheduler, log: GapLog, now_ns: int, passes: int) -> int:
-    """Run passes of which the first has its blocks; return their end."""
+    """Run passes that have their blocks; return their end."""
     decoders, timer = rank.decoders, rank.timer
     batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
     if rank.preempted or rank.fresh:
@@ -80,8 +87,6 @@ def _run(rank: RankScheduler, log: GapLog, now_ns: int, passes: int) -> int:
             log.runs += (batch, context + batch, passes - 1, batch, done + 1)
     else:
         log.runs += (batch, context, passes, batch, done)
-    if blocks := decoders.demand(passes) - decoders.opening():
-        rank.pool.take(blocks)
     decoders.advance(passes)
     return now_ns + timer.run_ns(batch, context, passes)
 

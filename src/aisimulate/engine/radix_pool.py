@@ -12,7 +12,8 @@ which they complete their next page (spec 09 section 2: one structure of runs, p
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from bisect import insort
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class RadixNode:
 
     Pages below `tail` are named by `ids[p // stride]`, the others belong to the sequence number `owner`.
     """
+
+    children: dict[int, RadixNode]
 
     __slots__ = (
         "children",
@@ -59,8 +62,19 @@ class RadixNode:
         self.touched = touched
         self.serial = serial
         self.ref = 0
-        self.children: dict[int, RadixNode] = {}
+        self.children = _NO_CHILDREN
         self.grower: Sequence | None = None
+
+    def adopt(self, key: int, child: RadixNode) -> None:
+        """Let a node follow this one."""
+        if self.children is _NO_CHILDREN:
+            self.children = {key: child}
+        else:
+            self.children[key] = child
+
+
+# Of all nodes that have none, most of which never get any: to be replaced, never to be changed.
+_NO_CHILDREN: dict[int, RadixNode] = {}
 
 
 class _Root(RadixNode):
@@ -92,6 +106,7 @@ class RadixPool:
         "_ahead",
         "_clock",
         "_compact_above",
+        "_first",
         "_leaves",
         "_nodes",
         "appointments",
@@ -119,8 +134,10 @@ class RadixPool:
         self._nodes = 0
         # Decoders that do not grow by themselves, by the pass in which they have their next page.
         self.appointments: list[tuple[int, int, Sequence]] = []
-        # Unlocked leaves by last touch; an entry is void when its node was touched again, locked or grown.
+        # Unlocked leaves by last touch, those before `_first` evicted; an entry is void when its node was
+        # touched again, locked or grown. In order, because hardly one comes that is not the last by then.
         self._leaves: list[tuple[int, int, RadixNode]] = []
+        self._first = 0
         self._compact_above = _COMPACT_SLACK
 
     # Lookup -----------------------------------------------------------------------------------------
@@ -248,7 +265,7 @@ class RadixPool:
 
     def unpin(self, sequence: Sequence, now: int = 0) -> None:
         """Unlock the path of `sequence`, touched at `now` for the last time."""
-        node, leaves = sequence.leaf, self._leaves
+        node = sequence.leaf
         while (parent := node.parent) is not node:
             if node.touched < now:
                 node.touched = now
@@ -256,7 +273,7 @@ class RadixPool:
             if not ref:
                 self.inactive += node.len
                 if not node.children:
-                    heappush(leaves, (node.touched, node.serial, node))
+                    self._queue(node)
             node = parent
         sequence.leaf = node
 
@@ -298,17 +315,17 @@ class RadixPool:
             return
         self.free = 0
         self.inactive += left
-        leaves = self._leaves
+        leaves, first = self._leaves, self._first
         while left:
-            touched, _, node = leaves[0]
+            touched, _, node = leaves[first]
             if node.touched != touched or node.ref or node.children:
-                heappop(leaves)
+                first += 1
                 continue
             left += node.len
             if left > 0:
                 node.len = left
-                return
-            heappop(leaves)
+                break
+            first += 1
             node.len = 0
             node.touched = _GONE
             parent, start = node.parent, node.start
@@ -316,7 +333,13 @@ class RadixPool:
             key = node.ids[start // self.stride] if start < node.tail else ~node.owner  # type: ignore[index]
             del parent.children[key]
             if not (parent.ref or parent.children):
+                self._first = first
                 self._offer(parent)
+                first = self._first
+        self._first = first
+        if first > _COMPACT_SLACK:
+            del leaves[:first]
+            self._first = 0
 
     def evict_all(self) -> None:
         """Free all pages that nobody locks."""
@@ -326,19 +349,26 @@ class RadixPool:
 
     def _offer(self, leaf: RadixNode) -> None:
         """Queue an unlocked leaf for eviction."""
-        heappush(self._leaves, (leaf.touched, leaf.serial, leaf))
+        self._queue(leaf)
         if len(self._leaves) > self._compact_above:
             self._compact()
+
+    def _queue(self, leaf: RadixNode) -> None:
+        leaves, entry = self._leaves, (leaf.touched, leaf.serial, leaf)
+        if not leaves or leaves[-1] < entry:  # most are the latest, or nearly so
+            leaves.append(entry)
+        else:
+            insort(leaves, entry, self._first)
 
     def _compact(self) -> None:
         """Drop void entries from the queue of leaves, in place."""
         kept = dict.fromkeys(
             (touched, serial, node)
-            for touched, serial, node in self._leaves
+            for touched, serial, node in self._leaves[self._first :]
             if node.touched == touched and not (node.ref or node.children)
         )
         self._leaves[:] = kept
-        heapify(self._leaves)
+        self._first = 0
         self._compact_above = 2 * len(kept) + _COMPACT_SLACK
 
     # Insertion ----------------------------------------------------------------------------------------
@@ -371,7 +401,8 @@ class RadixPool:
             self._nodes += 1
             node = RadixNode(first, pages - first, sequence, start, now, self._nodes)
             node.ref = 1
-            start.children[key] = sequence.leaf = node
+            sequence.leaf = node
+            start.adopt(key, node)
             sequence.inserted = pages
             return
         node = self._graft(sequence, pages, now)
@@ -426,7 +457,8 @@ class RadixPool:
             self._stop_growing(node)
         self._nodes += 1
         child = RadixNode(position, pages - position, sequence, node, now, self._nodes)
-        node.children[self._key(sequence, position)] = child
+        key = self._key(sequence, position)
+        node.adopt(key, child)
         return child
 
     # Decoders -----------------------------------------------------------------------------------------

@@ -34,10 +34,13 @@ class Node:
         self.parent = parent
         self.ref = ref
         self.stale = 0
-        self.children: dict[int, Node] = {}
+        self.children: dict[int, Node] = _NO_CHILDREN
         self.shadows: dict[int, list[Node]] | None = None
         self.location: Node | None = None
 
+
+# Of all nodes that have none, most of which never get any: to be replaced, never to be changed.
+_NO_CHILDREN: dict[int, Node] = {}
 
 # A cached prefix: blocks hit, how many of them someone holds, the node where the hit ends, and how many of
 # that node's blocks it covers. A plain tuple, because one is made for every admission.
@@ -64,6 +67,7 @@ class RunPool:
         self.inactive = 0
         self.stride = 1
         self.root = Node(0, 0, [], None, 1)
+        self.root.children = {}
         self.miss: Match = (0, 0, self.root, 0)  # what a lookup finds when nothing is cached
         self._order: deque[Node | Sequence] = deque()
         self._compact_above = _COMPACT_SLACK  # entries in the eviction order, void ones included
@@ -146,7 +150,7 @@ class RunPool:
         node.start += used
         node.len -= used
         node.parent = top
-        top.children[node.ids[node.start // self.stride]] = node
+        top.children = {node.ids[node.start // self.stride]: node}
         if node.ref == 0:
             top.stale = -1  # it has no entry in the eviction order that a pin could make void
         return top
@@ -216,7 +220,11 @@ class RunPool:
             if key in location.children:
                 child = self._shadow(location, key, start, keys)
             else:
-                child = location.children[key] = Node(start, end - start, keys, location, 1)
+                child = Node(start, end - start, keys, location, 1)
+                if location.children is _NO_CHILDREN:
+                    location.children = {key: child}
+                else:
+                    location.children[key] = child
             if location is not node:  # not held by this sequence, so releases must not pass through it
                 sequence.segments = [*(sequence.segments or ()), (node, sequence.segment_start)]
                 sequence.segment_start = start

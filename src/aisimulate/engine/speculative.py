@@ -49,6 +49,7 @@ class SpeculativeScheduler(RankScheduler):
         "ready",
         "running",
         "scheduled",
+        "steps",
     )
 
     def __init__(self, params: RankParams, timer: PassTimer, acceptance: Acceptance) -> None:
@@ -66,6 +67,7 @@ class SpeculativeScheduler(RankScheduler):
         self._fruitless = 0  # passes with preemptions since anything came of one
         self._set_aside = 0  # blocks of the longest bursts of the pass in flight
         self.dropped: list[tuple[Sequence, int, int, bool]] = []
+        self.steps = False  # whether every pass is planned by itself
         self.eventful = True  # there is no pass in which nothing happens
         self.running: list[Sequence] = []
         self.scheduled: dict[Sequence, int] = {}
@@ -386,6 +388,8 @@ class SpeculativeScheduler(RankScheduler):
 
         The head of the queue stays blocked meanwhile: during pure decode held blocks only grow.
         """
+        if self.steps:
+            return 0
         running, pool = self.running, self.pool
         batch = len(running)
         if batch > self.pass_tokens or self._others_look:

@@ -12,6 +12,7 @@ from aisimulate.engine.group import PassGroup
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
+from aisimulate.engine.speculative import SpeculativeScheduler
 
 if TYPE_CHECKING:
     from aisimulate.engine.cache_view import CacheView
@@ -94,7 +95,19 @@ class _TellingGroup(Telling):
     __slots__ = ()
 
     def _computed(self) -> list[Sequence]:
-        return [sequence for rank in self._active for sequence in rank.joining]  # type: ignore[attr-defined]
+        return [sequence for rank in self._active for sequence in _joining(rank)]  # type: ignore[attr-defined]
+
+
+class _TellingDrafts(Telling):
+    __slots__ = ()
+
+    def _computed(self) -> list[Sequence]:
+        return _joining(self._rank)  # type: ignore[attr-defined]
+
+
+def _joining(rank: RankScheduler) -> list[Sequence]:
+    """List those that may get their first token: with drafts, all that get any."""
+    return rank.ready if isinstance(rank, SpeculativeScheduler) else rank.joining
 
 
 def _selected(rank: SglangScheduler) -> list[Sequence]:
@@ -124,9 +137,11 @@ _MIXINS: tuple[tuple[type, type[Telling]], ...] = (
 
 
 @cache
-def twin_of(kind: type) -> type:
-    """Make the class of workers of this kind that tell."""
+def twin_of(kind: type, drafts: bool = False) -> type:
+    """Make the class of workers of this kind that tell; `drafts`: of ranks that verify some."""
     mixin = next(mixin for base, mixin in _MIXINS if issubclass(kind, base))
+    if drafts and mixin is _TellingOne:
+        mixin = _TellingDrafts
     members = {"__slots__": ("listener", "views"), "_end_passes": kind.finish}  # type: ignore[attr-defined]
     return type(f"Telling{kind.__name__}", (mixin, kind), members)
 
@@ -137,7 +152,9 @@ def telling(worker: Worker, listener: PassListener) -> Worker:
     It has no views of its ranks yet: they are added to `views`.
     """
     kind = type(worker)
-    twin: Any = object.__new__(twin_of(kind))
+    ranks: list[Any] = worker.ranks  # type: ignore[attr-defined]
+    drafts = isinstance(ranks[0], SpeculativeScheduler)
+    twin: Any = object.__new__(twin_of(kind, drafts) if drafts else twin_of(kind))
     for base in kind.__mro__:
         for name in getattr(base, "__slots__", ()):
             setattr(twin, name, getattr(worker, name))

@@ -123,33 +123,41 @@ class RankWorker(RunWorker[RankScheduler]):
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
         rank = self._rank
-        decoders = rank.decoders
-        batch = decoders.count
-        if not (batch or rank.waiting or rank.partial):
+        if not (rank.decoders.count or rank.waiting or rank.partial):
             return False
         self.busy = True
         if self.is_only:
             return self._run_to_an_end(now_ns)
         self.plans += 1
         self._start_ns = now_ns
-        if not (rank.waiting or rank.partial or rank.unusual):
-            # `RankScheduler.plan` where nothing but decoding can happen, without its questions.
-            passes, pool = decoders.next_due - decoders.passes, rank.pool
-            blocks = batch * (passes // rank.block_size + 1)
-            if blocks <= pool.free + pool.inactive and batch <= rank.pass_tokens:
-                rank.eventful = False
-                rank.run_batch = rank.gap_weight = batch
-                context = rank.run_context = decoders.context_tokens
-                rank._opening = 0
-                self._price(batch, context, passes)
-                return True
         partial = rank.partial
-        if self.ends_early:
+        if not rank.waiting and partial is None:
+            if self._start_run():
+                return True
+        elif self.ends_early:
             if (partial is not None or len(rank.waiting) == 1) and self._prefill(now_ns):
                 return True
         elif partial is not None and self.plans_chunks and self._start_chunks(partial):
             return True
         return self._start_planned(rank.plan(now_ns))
+
+    def _start_run(self) -> bool:
+        """Begin a run where nothing but decoding can happen: `RankScheduler.plan` without its questions."""
+        rank = self._rank
+        decoders, pool = rank.decoders, rank.pool
+        batch, passes = decoders.count, decoders.next_due - decoders.passes
+        if (
+            rank.unusual
+            or batch * (passes // rank.block_size + 1) > pool.free + pool.inactive
+            or batch > rank.pass_tokens
+        ):
+            return False
+        rank.eventful = False
+        rank.run_batch = rank.gap_weight = batch
+        context = rank.run_context = decoders.context_tokens
+        rank._opening = 0
+        self._price(batch, context, passes)
+        return True
 
     def _run_to_an_end(self, now_ns: int) -> bool:
         """Begin and end passes until a request ends."""
@@ -166,24 +174,36 @@ class RankWorker(RunWorker[RankScheduler]):
             if not runs:
                 now_ns, terminal = self._run_plan(now_ns, _NEVER)
                 ended += terminal
-        rank.run_batch = 0
-        self.end_ns, self._ended = now_ns, ended
+        self._end_early(now_ns, ended)
         return True
 
     def _prefill(self, now_ns: int) -> bool:
-        """Begin and end passes that compute one prompt, if that is what comes next."""
+        """Begin and end passes that compute one prompt, if that is what comes next.
+
+        The run after them is begun too, unless somebody has ended or waits: it is called off (`cut`) if
+        somebody arrives before.
+        """
         rank = self._rank
         if rank.unusual or rank.overtaken:
             return False
         passes = rank.decoders.passes
         ended: list[Sequence] = []
-        self.end_ns = prefill_alone(rank, self.gap_log, now_ns, now_ns + 1, ended)
+        end_ns = prefill_alone(rank, self.gap_log, now_ns, now_ns + 1, ended)
         if rank.decoders.passes == passes:
             return False
-        rank.run_batch = 0
-        self._ended = ended
-        self.exact = True
+        if end_ns > now_ns and not ended and not rank.waiting and rank.partial is None:
+            self._start_ns = end_ns
+            if self._start_run():
+                self.plans += 1
+                return True
+        self._end_early(end_ns, ended)
         return True
+
+    def _end_early(self, end_ns: int, ended: list[Sequence]) -> None:
+        """Note the end of passes that have been ended already, and who ended with them."""
+        self._rank.run_batch = 0
+        self.end_ns, self._ended = end_ns, ended
+        self.exact = True
 
     def _start_chunks(self, partial: Sequence) -> bool:
         """Begin a row of middle chunks, if at least one is next."""
@@ -257,7 +277,11 @@ class RankWorker(RunWorker[RankScheduler]):
     def cut(self, at_ns: int) -> None:
         """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
         if not self._chunks:
-            super().cut(at_ns)
+            if at_ns <= self._start_ns and self._rank.run_batch:
+                self.plans -= 1  # of a run that has not begun; the passes before it have
+                self._end_early(self._start_ns, [])
+            else:
+                super().cut(at_ns)
         elif not head_waits(self._rank):
             self._cut_chunks(at_ns)
 

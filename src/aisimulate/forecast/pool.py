@@ -38,7 +38,7 @@ def usual_members(*, log1p: bool) -> list[tuple[float, Model]]:
     means of logs lie below means of values, and a steady rise is no line.
     """
     members: list[tuple[float, Model]] = [
-        (1.0, LastValue()),
+        (2.0, LastValue()),
         (2.0, ExponentialSmoothing(0.5)),
         (0.7, ExponentialSmoothing(0.25)),
         (0.4, ExponentialSmoothing(0.1)),

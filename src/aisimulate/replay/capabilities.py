@@ -63,6 +63,7 @@ CURRENT = Capabilities(
     disaggregated_speculation=True,
     scaled_speculation=True,
     scaled_pair_backends=frozenset({"sglang", "trtllm", "vllm"}),
+    routed_speculation=True,
 )
 """What this version simulates."""
 

@@ -28,11 +28,11 @@ class RoundRobin:
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
         worker = next(self._rotation)
+        if self._dp_size == 1:
+            return worker, 0
         authored = sequence.origin.dp_rank
         if authored is not None:
             return worker, authored
-        if self._dp_size == 1:
-            return worker, 0
         rank = self._next_rank[worker]
         self._next_rank[worker] = (rank + 1) % self._dp_size
         return worker, rank

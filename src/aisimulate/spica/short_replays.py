@@ -34,15 +34,20 @@ _SHORT_SUFFIX = " short"
 
 
 def may_be_short(sample: Mapping[str, Any], context: EvaluationContext) -> bool:
-    """Whether a candidate may be replayed in part. Where pools scale it is not: their intervals are long."""
-    evaluator = context.evaluator
-    if context.config.sweep.early_stop == "off" or not isinstance(evaluator, ReplayEvaluator):
+    """Whether a candidate may be replayed in part.
+
+    Not where pools scale, for their intervals are long, nor where a bound decides who is feasible at all.
+    """
+    evaluator, config = context.evaluator, context.config
+    if config.sweep.early_stop == "off" or config.goal.strict_sla:
+        return False
+    if not isinstance(evaluator, ReplayEvaluator):
         return False
     if not evaluator.can_be_short or scales(sample):
         return False
-    if context.config.workload.is_trace_based:
+    if config.workload.is_trace_based:
         return context.trace_sessions > _LEAST_GAIN * SHORT_SESSIONS
-    return _settles(sample, context.config)
+    return _settles(sample, config)
 
 
 def _settles(sample: Mapping[str, Any], config: SmartSearchConfig) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 RANGE_STEPS = 1000
 _WHOLE = 4096  # spaces up to this size are listed whole instead of drawn from
 _MOST_CHANGES = 3
+_MOST_CACHED = 40_000  # descriptions and estimates that are kept; past that they start afresh
 
 
 class BranchPool:
@@ -79,6 +80,8 @@ class BranchPool:
 
     def features(self, keys: Sequence[PointKey]) -> Floats:
         """Describe points by numbers of about [0, 1]."""
+        if len(self._rows) > _MOST_CACHED:
+            self._rows.clear()
         rows = np.array([self._row(index) for index, _ in keys], dtype=np.float64).reshape(len(keys), -1)
         if not self._ranges:
             return rows
@@ -94,6 +97,8 @@ class BranchPool:
         """Estimate all objectives as `screen` does; a point that cannot run gets next to nothing."""
         if self._screen is None:
             return None
+        if len(self._screened) > _MOST_CACHED:
+            self._screened.clear()
         fresh = [key for key in dict.fromkeys(keys) if key not in self._screened]
         points = [self.point(key) for key in fresh]
         chosen = [(point.selection | floats, point.parallel_config) for point, floats in points]
