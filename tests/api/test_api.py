@@ -148,3 +148,31 @@ def test_a_bad_search_is_one_line():
     with pytest.raises(InputError, match=r"goal\.target") as caught:
         aisimulate.recommend(SEARCH | {"goal": {"target": "speed"}})
     assert "\n" not in str(caught.value)
+
+
+def test_a_bad_search_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"could not read config .*none\.yaml"):
+        aisimulate.recommend(tmp_path / "none.yaml")
+    path = tmp_path / "search.yaml"
+    path.write_text("goal: [")
+    with pytest.raises(InputError, match=r"malformed YAML in .*search\.yaml"):
+        aisimulate.recommend(path)
+    path.write_text(yaml.safe_dump(SEARCH | {"goal": {"target": "speed"}}))
+    with pytest.raises(InputError, match=r"invalid config .*search\.yaml.*goal\.target"):
+        aisimulate.recommend(str(path))
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("nowhere.yaml", "could not read config 'nowhere.yaml': No such file"),
+        ("broken.yaml", "malformed YAML in 'broken.yaml'"),
+        (5, "config: expected a SmartSearchConfig, a mapping or a path, got 5"),
+    ],
+)
+def test_a_search_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, given, problem):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.yaml").write_text("goal: [")
+    with pytest.raises(InputError) as caught:
+        aisimulate.recommend(given)
+    assert problem in str(caught.value) and "\n" not in str(caught.value)

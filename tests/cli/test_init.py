@@ -51,6 +51,14 @@ def test_every_combination_loads(tmp_path, no_enumeration, options):
     assert all(line == line.rstrip() and len(line) <= 110 for line in text.splitlines())
 
 
+def test_bounds_keep_every_digit(tmp_path, no_enumeration):
+    given = ["--ttft-ms", "1234567.25", "--itl-ms", "1e-07"]
+    config, text = written(tmp_path, *SYNTHETIC, "--concurrency", "1", *given)
+    assert (config.goal.sla.ttft_ms, config.goal.sla.itl_ms) == (1234567.25, 1e-07)
+    _, text = written(tmp_path, *SYNTHETIC, "--concurrency", "1", "--e2e-ms", "1e7")
+    assert "e2e_ms: 10000000\n" in text
+
+
 def test_a_trace_and_its_cap(tmp_path, no_enumeration):
     config, _ = written(tmp_path, "--trace", TRACE, *SLA)
     assert config.workload.trace_path == TRACE
@@ -86,6 +94,7 @@ def test_what_it_writes_can_be_searched(capsys):
         ([*MODEL, "--trace", TRACE, "--isl", "5"], "--isl: has no effect with --trace"),
         ([*MODEL, *SYNTHETIC, "--trace-format", "azure"], "--trace-format: has no effect without --trace"),
         ([*MODEL, *SYNTHETIC, "--request-rate", "-3"], "workload.request_rate"),
+        ([*MODEL, *SYNTHETIC, "--request-rate", "0"], "request_rate must be positive, got 0.0"),
         ([*MODEL, *SYNTHETIC, "--concurrency", "1", "--goal", "goodput"], "require an SLA"),
         (["--overwrite", *MODEL, *SYNTHETIC], "--overwrite: has no effect without --output"),
         ([*MODEL[:3], "h2000", *MODEL[4:], *SYNTHETIC, "--kv-load"], "did you mean 'h200_sxm'"),
@@ -141,3 +150,8 @@ def test_answers_that_end_early_are_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Terminal("model\n"))
     assert main([]) == 2
     assert "the answers ended before the questions" in capsys.readouterr().err
+
+
+def test_a_rate_of_nothing_is_told_as_such(capsys, no_enumeration):
+    assert main([*MODEL, *SYNTHETIC, "--request-rate", "0"]) == 2
+    assert "request_rate" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from aisimulate.cli import simulate, spica
+from aisimulate.cli import screen, simulate, spica
 from aisimulate.cli.overrides import with_overrides
 from aisimulate.core.errors import InputError
 from tests.page.made_run import asked
@@ -62,6 +62,11 @@ def test_a_search_is_validated_with_its_overrides(search_file):
     assert config.folder == search_file.parent
     with pytest.raises(InputError, match=r"max_rund.*did you mean.*max_rounds"):
         spica.load_config(search_file, ["sweep.max_rund=3"])
+
+
+def test_a_screen_takes_them_too(search_file, capsys):
+    assert screen.main([str(search_file), "--set", "search_space.gpu_budget=none"]) == 2
+    assert "search_space.gpu_budget: 'none'" in capsys.readouterr().err
 
 
 def test_a_resumed_search_takes_none(capsys):

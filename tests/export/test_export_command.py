@@ -51,10 +51,13 @@ def test_files_go_into_a_folder(run, tmp_path, capsys):
         (["made", "1", "--to", "sglang"], "was simulated with vllm; use --to vllm"),
         (["none", "1", "--to", "vllm"], "there is no run 'none'"),
         (["made", "1", "--to", "vllm", "-o", "made.sqlite"], "is a file, expected a directory"),
+        (["made", "1", "--to", "vllm", "-o", "made.sqlite/x"], "x: cannot be made: Not a directory"),
+        (["made", "1", "--to", "vllm", "-o", "nowhere"], "--output nowhere: cannot be made: File exists"),
     ],
 )
 def test_what_it_refuses(run, tmp_path, monkeypatch, capsys, arguments, problem):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert problem in error.splitlines()[-1]

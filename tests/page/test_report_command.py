@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
+import struct
 import threading
 
 import pytest
@@ -76,6 +78,31 @@ def ask(ledger):
 
         yield get
         server.shutdown()
+
+
+def test_a_taken_port_is_told(ledger, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["made", "--serve", "--port", str(port)]) == 2
+    assert capsys.readouterr().err == (
+        f"aisimulate report: error: --port {port}: Address already in use; "
+        "without --port any free one is taken\n"
+    )
+
+
+@pytest.mark.parametrize("request_bytes", [b"GET / HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n", b"GE"])
+def test_a_browser_that_leaves_early_is_no_traceback(ledger, capfd, request_bytes):
+    with page_server(ledger, port=0, gpu_hour_price=None) as server:
+        port = server.server_port
+        with socket.create_connection(("127.0.0.1", port)) as browser:
+            browser.sendall(request_bytes.replace(b"{port}", str(port).encode()))
+            # Closing sends a reset at once, so that the answer cannot be delivered.
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        server.daemon_threads = False  # closing the server waits for the answer
+        server.handle_request()
+    assert capfd.readouterr().err == ""
 
 
 def test_the_live_page_and_its_state(ask):

@@ -7,7 +7,8 @@ from sampler_contract import SamplerContract, drain, identity, small_branch
 from search_fakes import SeqsEvaluator, forget_the_model, make_branch, make_config
 
 from aisimulate.spica.sampler import make_branch_sampler
-from aisimulate.spica.samplers.optuna_sampler import ALGORITHMS, OptunaSampler
+from aisimulate.spica.sampler_names import SAMPLER_ALGORITHMS
+from aisimulate.spica.samplers.optuna_sampler import OptunaSampler
 from aisimulate.spica.search import run_search
 
 
@@ -42,7 +43,7 @@ class TestNsga2(TestTpe):
     test_it_learns_where_it_is_good = None
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SAMPLER_ALGORITHMS["optuna"])
 def test_several_objectives_in_their_directions(algorithm):
     sampler = make_branch_sampler(
         small_branch(),

@@ -193,7 +193,7 @@ def forget_the_model(monkeypatch, branches=None):
     monkeypatch.setattr("aisimulate.spica.evaluate.check_kv_capacity", lambda *args, **kwargs: None)
     monkeypatch.setattr("aisimulate.spica.trace_facts.max_sequence_tokens", lambda *args: 4096)
     monkeypatch.setattr(
-        "aisimulate.spica.search.resolve_backend_version", lambda sku, backend: f"{backend}-1"
+        "aisimulate.spica.search.resolve_backend_version", lambda sku, backend, requested: f"{backend}-1"
     )
     if branches is not None:
         monkeypatch.setattr("aisimulate.spica.plan.enumerate_branches", lambda config, **_: list(branches))

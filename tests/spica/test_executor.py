@@ -71,6 +71,14 @@ def test_workers_give_the_same_outcomes_as_this_process():
         assert list(pool.run(work)) == parallel
 
 
+@pytest.mark.parametrize("seconds", [3e6, 1e308])
+def test_a_far_deadline_is_none_that_the_system_refuses(seconds):
+    """poll() takes 2^31 ms at most."""
+    context = make_context(SeqsEvaluator())
+    with WorkerPool(context, workers=1, max_eval_seconds=seconds) as pool:
+        assert [outcome.status for outcome in pool.run(tasks(context, 1))] == [Status.FEASIBLE]
+
+
 class _Unsendable:
     """Not importable by a worker, and not picklable."""
 

@@ -303,7 +303,7 @@ def test_a_search_goes_on_without_a_record_where_none_can_be_written(config, tmp
         ("UPDATE attempt SET outcome = replace(outcome, 'used_gpus', 'gpus')", "is damaged: "),
         ("UPDATE run SET value = '[' WHERE name = 'seed'", "is damaged: Expecting value"),
         ("UPDATE run SET value = '{}' WHERE name = 'config'", "cannot be read: search_space: missing"),
-        ("DROP TABLE attempt", "no such table: attempt"),
+        ("DROP TABLE attempt", "not the ledger of a search: no such table: attempt"),
     ],
 )
 def test_a_damaged_ledger_is_one_line(damage, problem, tmp_path, capsys):
@@ -314,7 +314,7 @@ def test_a_damaged_ledger_is_one_line(damage, problem, tmp_path, capsys):
         ledger.commit()
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(damage)
-    assert runs_command.main(["show", str(path)]) in {1, 2}
+    assert runs_command.main(["show", str(path)]) == 2
     said = capsys.readouterr()
     assert (said.out, len(said.err.splitlines())) == ("", 1)
     assert str(path) in said.err

@@ -307,6 +307,11 @@ def test_an_evaluator_of_the_users_own_is_not_bound_by_our_capabilities():
         ),
         ({"decode_max_num_seqs": [256]}, "decode_max_num_seqs: no effect without disagg"),
         ({"agg_max_num_seqs": [256, 256]}, "agg_max_num_seqs: 1 repeated choice(s) dropped"),
+        ({"aic_nextn_choices": [0, 0]}, "aic_nextn_choices: 1 repeated choice(s) dropped"),
+        (
+            {"backend_version": {"sglang": "current"}},
+            "backend_version.sglang: no effect without sglang in backend",
+        ),
     ],
 )
 def test_fields_without_effect_are_noted(space, note):
@@ -323,6 +328,16 @@ def test_fields_with_effect_are_not_noted():
     }
     goal = {"target": "goodput", "sla": TOKEN_SLA}
     assert effective_config(make_config(space, goal=goal), FULL)[1] == []
+
+
+@pytest.mark.parametrize("target", ["itl", "throughput_per_user"])
+def test_a_goal_that_is_zero_for_every_deployment_is_noted(target):
+    space = {"planner_scaling_policy": ["disabled"]}
+    config = make_config(space, SYNTHETIC | {"osl": 1}, goal={"target": target})
+    assert effective_config(config, FULL)[1] == [
+        f"goal.target {target}: no effect with osl 1, where no request has a second token: it is 0 for every "
+        "deployment"
+    ]
 
 
 def test_a_cache_on_the_decode_role_is_remarked():

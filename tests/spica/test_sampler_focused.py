@@ -159,7 +159,7 @@ def test_a_front_or_a_range_is_refused(monkeypatch):
     forget_the_model(monkeypatch, [agg_branch()])
     objectives = {"target": "pareto", "pareto_objectives": ["throughput", "ttft"]}
     front = make_config(policy="focused", goal=objectives)
-    with pytest.raises(InputError, match="focused climbs one goal"):
+    with pytest.raises(InputError, match=r"sweep\.policy: focused climbs one goal.*; use rapid"):
         run_search(front, evaluator=SeqsEvaluator())
 
 

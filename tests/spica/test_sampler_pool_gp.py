@@ -151,7 +151,9 @@ class TestBranchPool:
 
     def test_caches_are_bounded_and_change_nothing(self, monkeypatch):
         branch = small_branch(float_ranges={"kv_load_ratio": (0.0, 1.0)})
-        pool = BranchPool(branch, lambda selection, config: [selection["kv_load_ratio"] + config.replicas])
+        pool = BranchPool(
+            branch, lambda points: [[chosen["kv_load_ratio"] + config.replicas] for chosen, config in points]
+        )
         rng = np.random.default_rng(1)
         keys = [pool.draw(60, rng) for _ in range(4)]
         whole = [(pool.features(some), pool.screen(some)) for some in keys]

@@ -155,3 +155,20 @@ def test_progress_of_a_long_screen(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("aisimulate.cli.screen._PROGRESS_S", -1.0)
     assert main([written(tmp_path, given()), "--top", "1"]) == 0
     assert "screen: 50 of " in capsys.readouterr().err
+
+
+def test_another_version_of_the_data_is_used(tmp_path, capsys):
+    path = written(tmp_path, given())
+    versions = []
+    for options in ([], ["--set", "search_space.backend_version={vllm: next}"]):
+        assert main([path, "--format", "json", "--top", "1", *options]) == 0
+        versions.append(json.loads(capsys.readouterr().out)["backend_versions"]["vllm"])
+    assert versions[0] != versions[1]
+
+
+def test_values_are_replaced_for_one_call(tmp_path, capsys):
+    path = written(tmp_path, given())
+    assert main([path, "--set", "search_space.gpu_budget=2", "--format", "json", "--top", "1"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["config"]["search_space"]["gpu_budget"] == 2
+    assert max(row["used_gpus"] for row in answer["front"]) <= 2

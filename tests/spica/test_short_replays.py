@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 from spica_walk import PINNED, changed
 
-from aisimulate.replay.early_stop import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.report.figures import figures
+from aisimulate.report.page.candidates import candidate_rows
+from aisimulate.report.page.facts import numbered_rivals
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger
+from aisimulate.spica.recorded_run import read_run
+from aisimulate.spica.reported import was_short
 from aisimulate.spica.search import run_search
-from aisimulate.spica.short_replays import finalists, may_be_short, was_short
+from aisimulate.spica.short_replays import finalists, may_be_short
 
 LOOP = {"isl": 200, "osl": 20, "concurrency": 30, "num_request_ratio": 10}
 SEVERAL = changed(
@@ -88,6 +93,24 @@ def test_a_resumed_search_knows_both_parts(tmp_path):
     assert [c.score for c in again.candidates] == [c.score for c in first.candidates]
     assert [attempt.branch for attempt in attempts] == ["agg"] * 6 + ["finalists"] * 3
     assert sum(was_short(attempt.outcome.candidate) for attempt in attempts) == 6
+
+
+@pytest.mark.parametrize("goal", ["throughput_per_gpu", "pareto"])
+def test_a_record_ranks_what_its_search_reported(tmp_path, monkeypatch, goal):
+    """Else `runs show`, `report` and `export` name another winner, or other figures of the same one."""
+    monkeypatch.setattr("aisimulate.spica.short_replays._FEWEST_FINALISTS", 2)
+    with Ledger.create(tmp_path / "run.sqlite") as ledger:
+        result = search(changed(SEVERAL, {"goal": {"target": goal}}), ledger=ledger)
+        run = read_run(ledger)
+    assert [c.metrics for c in run.candidates] == [c.metrics for c in result.candidates]
+    rows = candidate_rows(run)
+    configs = [row.candidate.config for row in rows]
+    assert all(config not in configs[:place] for place, config in enumerate(configs))
+    parts = [row.label.endswith(" (replayed in part)") for row in rows]
+    assert parts == [was_short(row.candidate) for row in rows] == sorted(parts)
+    assert any(parts)
+    whole = {row.number for row in rows if not was_short(row.candidate)}
+    assert {rival.number for rival in numbered_rivals(rows, figures(run.config.goal))} <= whole
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from aisimulate.api.tables import figure, frame, html_table
 from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
+from aisimulate.core.shown import cut
 from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.figures import figures
-from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
+from aisimulate.report.search_file import read_search
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.observer import SilentObserver
@@ -67,7 +68,7 @@ class Recommendation:
                 str(row.place or ""),
                 str(row.number),
                 row.label,
-                *(_cell(item, row.candidate) for item in shown),
+                *(item.text(row.candidate) for item in shown),
             )
             for row in candidate_rows(self.run)[:_ROWS]
         ]
@@ -140,7 +141,8 @@ def recommend(
 
     Candidates are replayed in spawned processes: a script calls this below `if __name__ == "__main__":`.
 
-    Raises ValueError (`InputError` for what a user can fix), EvaluatorPoolError, or KeyboardInterrupt.
+    Raises `InputError` for what a user can fix, `TimingError` where there are no data, `EvaluatorPoolError`
+    when workers do not start, and KeyboardInterrupt.
     """
     asked = _config(config)
     observer = progress_observer() if show_progress else SilentObserver()
@@ -156,10 +158,14 @@ def recommend(
 def _config(config: SmartSearchConfig | Mapping[str, Any] | str | Path) -> SmartSearchConfig:
     if isinstance(config, SmartSearchConfig):
         return config
+    if isinstance(config, str | Path):
+        return read_search(Path(config))
+    if not isinstance(config, Mapping):
+        raise InputError(
+            f"config: expected a SmartSearchConfig, a mapping or a path, got {cut(repr(config))}"
+        )
     try:
-        if isinstance(config, Mapping):
-            return SmartSearchConfig.model_validate(config)
-        return SmartSearchConfig.from_yaml(config)
+        return SmartSearchConfig.model_validate(config)
     except ValidationError as error:
         raise InputError(one_line(error, "", SmartSearchConfig)) from error
 
@@ -171,10 +177,3 @@ def _place(run: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder) / "search.sqlite"
-
-
-def _cell(item: Figure, candidate: Candidate) -> str:
-    value = item.value(candidate)
-    if value is None:
-        return "-"
-    return share_text(value) if item.unit == "share" else number_text(value)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from aisimulate import __version__
 from aisimulate.cli.exit_codes import DONE, FAILED
+from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.cli.recorded import guarded
 from aisimulate.cli.run_files import all_runs, runs_folder
 from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.perf.data_slots import data_slots
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 _PROG = "aisimulate doctor"
 _FORMAT = "aisimulate.doctor"
-_BASE = (
-    *("aiconfigurator-core", "numpy", "scipy", "orjson", "pydantic", "PyYAML", "rich", "jinja2", "plotly"),
-)
+_BASE = ""  # where other requirements have their extra
+_TOOLS = ("dev", "docs", "page-test")
 _OLDEST, _NEWEST = (3, 11), (3, 13)
 
 
@@ -71,20 +70,25 @@ def _programs() -> Iterator[Finding]:
     state = "ok" if _OLDEST <= version <= _NEWEST else "problem"
     yield Finding(state, "python", f"{platform.python_version()} (3.11 to 3.13 are supported)")
     yield Finding("ok", "aisimulate", __version__)
-    for name in _BASE:
-        yield _package(name, "problem", "is missing: install aisimulate again")
+    required = _required_packages().get(_BASE, ())
+    if not required:
+        yield Finding("note", "libraries", "not checked: aisimulate runs here without being installed")
+    for name in required:
+        yield _package(name)
 
 
-def _package(name: str, state_without: str, without: str) -> Finding:
+def _package(name: str) -> Finding:
     try:
         return Finding("ok", name, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(state_without, name, without)
+        return Finding("problem", name, "is missing: install aisimulate again")
 
 
 def _extras() -> Iterator[Finding]:
-    """Tell of the optional libraries as the package's own metadata lists them; tests' tools are none."""
-    for extra, names in sorted(_extra_packages().items()):
+    """Tell of the optional libraries of every extra."""
+    for extra, names in sorted(_required_packages().items()):
+        if extra == _BASE:
+            continue
         missing = [name for name in names if not _is_installed(name)]
         text = (
             "installed" if not missing else f"without {', '.join(missing)}: pip install 'aisimulate[{extra}]'"
@@ -92,7 +96,8 @@ def _extras() -> Iterator[Finding]:
         yield Finding("note" if missing else "ok", f"extra {extra}", text)
 
 
-def _extra_packages() -> dict[str, list[str]]:
+def _required_packages() -> dict[str, list[str]]:
+    """List the libraries by extra, as the package's own metadata has them; tests' tools are none."""
     found: dict[str, list[str]] = {}
     try:
         requirements = importlib.metadata.requires("aisimulate") or []
@@ -101,7 +106,7 @@ def _extra_packages() -> dict[str, list[str]]:
     for requirement in requirements:
         package, _, marker = requirement.partition(";")
         extra = marker.partition("extra ==")[2].strip(" '\"")
-        if extra and not extra.startswith(("dev", "docs", "page-test")):
+        if extra not in _TOOLS:
             name = package.strip()
             for sign in "<>=!~[ (":
                 name = name.partition(sign)[0]

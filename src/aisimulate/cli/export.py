@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.cli.recorded import guarded, named_run
+from aisimulate.cli.recorded import add_run_argument, named_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.export.targets import TARGETS, export_candidate
@@ -39,12 +40,12 @@ def _parser() -> OneLineParser:
         description="Write what starts a candidate: commands, or files for containers and Kubernetes.",
         allow_abbrev=False,
     )
-    parser.add_argument("run", metavar="RUN", help="a name of `runs list`, a file, or `last`")
+    add_run_argument(parser)
     parser.add_argument(
         "candidate", metavar="CANDIDATE", help="its number on the result page and in `runs show`, or `best`"
     )
     parser.add_argument(
-        "--to", required=True, type=one_of(tuple(TARGETS)), metavar="TARGET", help=f"{', '.join(TARGETS)}"
+        "--to", required=True, type=one_of(tuple(TARGETS)), metavar="TARGET", help=", ".join(TARGETS)
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write the files there instead of to stdout"
@@ -53,7 +54,7 @@ def _parser() -> OneLineParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    run = named_run(arguments.run)
+    run = named_run(arguments.run_name)
     candidate = find_candidate(run, arguments.candidate)
     export = export_candidate(candidate.config, run.config.goal, arguments.to)
     for remark in export.remarks:
@@ -91,10 +92,12 @@ def _joined(export: Export) -> str:
 
 
 def _write(export: Export, folder: Path) -> int:
-    if not folder.exists():
-        folder.mkdir(parents=True)
-    if not folder.is_dir():
+    if folder.is_file():
         raise InputError(f"--output {folder}: is a file, expected a directory")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--output {folder}: cannot be made: {error.strerror or error}") from error
     paths = {folder / name: text for name, text in export.files.items()}
     for path in paths:
         check_writable(path)

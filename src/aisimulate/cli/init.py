@@ -11,16 +11,16 @@ from pydantic import ValidationError
 
 from aisimulate.cli.arguments import positive
 from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of, some_of
-from aisimulate.cli.recorded import guarded
 from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.dry_run import plan_lines
 from aisimulate.report.files import check_new, check_writable, write_file
-from aisimulate.report.first_config import FirstConfig, first_config_text
+from aisimulate.report.first_config import GOALS, FirstConfig, first_config_text
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.parallel_enum import BACKENDS
 from aisimulate.spica.plan import plan_search
@@ -30,12 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _PROG = "aisimulate init"
-_GOALS = (
-    *("goodput_per_gpu", "goodput", "throughput_per_gpu", "throughput", "throughput_per_user"),
-    *("e2e_latency", "pareto"),
-)
 _LOADS = ("request_rate", "concurrency", "kv_load")
 _BOUNDS = ("ttft_ms", "itl_ms", "e2e_ms")
+_USUAL_KV_LOAD = 0.8  # where the load is not searched itself
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,12 +82,14 @@ def _add_traffic(parser: OneLineParser) -> None:
     traffic.add_argument("--osl", type=positive, metavar="N", help="tokens of an answer")
     traffic.add_argument("--request-rate", type=float, metavar="X", help="requests per second")
     traffic.add_argument("--concurrency", type=positive, metavar="N", help="requests in flight")
-    traffic.add_argument("--kv-load", action="store_true", help="every load up to a full KV cache")
+    traffic.add_argument(
+        "--kv-load", action="store_true", default=None, help="every load up to a full KV cache"
+    )
 
 
 def _add_goal(parser: OneLineParser) -> None:
     goal = parser.add_argument_group("goal")
-    goal.add_argument("--goal", type=one_of(_GOALS), metavar="NAME", help=f"one of {', '.join(_GOALS)}")
+    goal.add_argument("--goal", type=one_of(tuple(GOALS)), metavar="NAME", help=f"one of {', '.join(GOALS)}")
     for name in _BOUNDS:
         option = f"--{name.replace('_', '-')}"
         goal.add_argument(option, type=float, metavar="MS", help=f"bound of the SLA: {name}")
@@ -146,7 +145,7 @@ def _ask_for_the_rest(arguments: argparse.Namespace) -> None:
         setattr(arguments, name, _asked(*questions[name]))
     if not has_traffic:
         _ask_for_traffic(arguments)
-    if not any(getattr(arguments, name) is not None for name in _BOUNDS):
+    if not _sla(arguments):
         arguments.ttft_ms = _asked(
             "Longest time to the first token in ms (empty: none)", float, optional=True
         )
@@ -160,7 +159,7 @@ def _ask_for_traffic(arguments: argparse.Namespace) -> None:
     arguments.isl = _asked("Tokens of a prompt", positive)
     arguments.osl = _asked("Tokens of an answer", positive)
     rate = _asked("Requests per second (empty: every load up to a full KV cache)", float, optional=True)
-    arguments.request_rate, arguments.kv_load = rate, rate is None
+    arguments.request_rate, arguments.kv_load = rate, True if rate is None else None
 
 
 def _asked(question: str, read: Callable[[str], Any], *, optional: bool = False) -> Any:  # noqa: ANN401
@@ -185,22 +184,37 @@ def _asked(question: str, read: Callable[[str], Any], *, optional: bool = False)
 
 
 def _answers(arguments: argparse.Namespace) -> FirstConfig:
-    sla = {name: getattr(arguments, name) for name in _BOUNDS if getattr(arguments, name) is not None}
+    goal = _goal(arguments)
     return FirstConfig(
         model=arguments.model,
         gpu=arguments.gpu,
         gpus=arguments.gpus,
         backends=arguments.backend,
         mode=arguments.mode,
-        traffic=_traffic(arguments),
-        sla=sla,
-        goal=arguments.goal,
+        traffic=_traffic(arguments, goal),
+        sla=_sla(arguments),
+        goal=goal,
         context_length=arguments.context_length,
     )
 
 
-def _traffic(arguments: argparse.Namespace) -> dict[str, Any]:
-    loads = [name for name in _LOADS if getattr(arguments, name)]
+def _sla(arguments: argparse.Namespace) -> dict[str, float]:
+    """Gather the bounds that are set, in ms."""
+    return {name: getattr(arguments, name) for name in _BOUNDS if getattr(arguments, name) is not None}
+
+
+def _goal(arguments: argparse.Namespace) -> str:
+    """Choose the goal that was given, or the one that the SLA and the load call for."""
+    if arguments.goal is not None:
+        return str(arguments.goal)
+    if _sla(arguments):
+        return "goodput_per_gpu"
+    return "pareto" if arguments.kv_load else "throughput_per_gpu"
+
+
+def _traffic(arguments: argparse.Namespace, goal: str) -> dict[str, Any]:
+    given = {name: getattr(arguments, name) for name in _LOADS}
+    loads = [name for name, value in given.items() if value is not None and value is not False]
     if arguments.trace is not None:
         return _trace(arguments, loads)
     if arguments.trace_format is not None:
@@ -208,26 +222,19 @@ def _traffic(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.isl is None or arguments.osl is None:
         raise InputError("--isl and --osl: synthetic traffic needs both")
     if len(loads) != 1:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name in loads) or "none"
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in loads) or "none"
         raise InputError(
-            f"synthetic traffic needs one of --request-rate, --concurrency, --kv-load; got {given}"
+            f"synthetic traffic needs one of --request-rate, --concurrency, --kv-load; got {named}"
         )
     values = {
         "request_rate": {"request_rate": arguments.request_rate, "num_request_ratio": 120},
         "concurrency": {"concurrency": arguments.concurrency, "num_request_ratio": 4},
-        "kv_load": {"kv_load_ratio": [0.0, 1.0], "num_request_ratio": 4},
+        "kv_load": {
+            "kv_load_ratio": [0.0, 1.0] if goal == "pareto" else _USUAL_KV_LOAD,
+            "num_request_ratio": 4,
+        },
     }
-    load: dict[str, Any] = dict(values[loads[0]])
-    if (
-        loads == ["kv_load"]
-        and (arguments.goal or ("goodput" if _has_sla(arguments) else "pareto")) != "pareto"
-    ):
-        load["kv_load_ratio"] = 0.8
-    return {"isl": arguments.isl, "osl": arguments.osl, **load}
-
-
-def _has_sla(arguments: argparse.Namespace) -> bool:
-    return any(getattr(arguments, name) is not None for name in _BOUNDS)
+    return {"isl": arguments.isl, "osl": arguments.osl, **values[loads[0]]}
 
 
 def _trace(arguments: argparse.Namespace, loads: list[str]) -> dict[str, Any]:

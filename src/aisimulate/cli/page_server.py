@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.cli.exit_codes import DONE
 from aisimulate.cli.recorded import run_of
 from aisimulate.core.console import say
-from aisimulate.core.errors import AISimulateError
+from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.report.page.render import page_html
 
 if TYPE_CHECKING:
@@ -23,10 +24,16 @@ _LOOPBACK = "127.0.0.1"
 def serve_page(path: Path, *, port: int, gpu_hour_price: float | None) -> int:
     """Serve the page of the run in `path` until Ctrl-C, which is how it ends well.
 
-    Raises OSError when the port is taken, InputError when the run cannot be read.
+    Raises InputError when the port cannot be had or the run cannot be read.
     """
     run_of(path)
-    with page_server(path, port=port, gpu_hour_price=gpu_hour_price) as server:
+    try:
+        bound = page_server(path, port=port, gpu_hour_price=gpu_hour_price)
+    except OSError as error:
+        raise InputError(
+            f"--port {port}: {error.strerror or error}; without --port any free one is taken"
+        ) from error
+    with bound as server:
         say(f"http://{_LOOPBACK}:{server.server_port}/ (Ctrl-C ends it)")
         try:
             server.serve_forever()
@@ -51,26 +58,33 @@ class _Handler(BaseHTTPRequestHandler):
         self._gpu_hour_price = gpu_hour_price
         super().__init__(*rest)
 
+    def handle(self) -> None:
+        """Answer a connection. A browser that leaves before it has the answer is no failure."""
+        with suppress(ConnectionError):
+            super().handle()
+
     def do_GET(self) -> None:
         """Answer one request."""
-        if not self._is_addressed_here():
-            self._answer(HTTPStatus.FORBIDDEN, "text/plain", "this server is for its own machine\n")
-            return
-        try:
-            self._route()
-        except (AISimulateError, ValueError, OSError) as error:
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", f"{error}\n")
+        self._answer(*self._response())
 
-    def _route(self) -> None:
+    def _response(self) -> tuple[HTTPStatus, str, str]:
+        """Choose status, kind and text of the answer."""
+        if not self._is_addressed_here():
+            return HTTPStatus.FORBIDDEN, "text/plain", "this server is for its own machine\n"
+        try:
+            return self._routed()
+        except (AISimulateError, ValueError, OSError) as error:
+            return HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", f"{error}\n"
+
+    def _routed(self) -> tuple[HTTPStatus, str, str]:
         if self.path == "/":
             text = page_html(run_of(self._path), gpu_hour_price=self._gpu_hour_price, live=True)
-            self._answer(HTTPStatus.OK, "text/html", text)
-        elif self.path == "/state":
+            return HTTPStatus.OK, "text/html", text
+        if self.path == "/state":
             run = run_of(self._path)
             state = {"attempts": len(run.attempts), "status": run.status}
-            self._answer(HTTPStatus.OK, "application/json", json.dumps(state))
-        else:
-            self._answer(HTTPStatus.NOT_FOUND, "text/plain", "there is only /\n")
+            return HTTPStatus.OK, "application/json", json.dumps(state)
+        return HTTPStatus.NOT_FOUND, "text/plain", "there is only /\n"
 
     def _is_addressed_here(self) -> bool:
         """Whether the browser was sent here by our own name: another site's may lead here too."""

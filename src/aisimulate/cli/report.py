@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import natural, port, price
 from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.page_server import serve_page
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.cli.recorded import guarded, named_run, run_of
+from aisimulate.cli.recorded import add_run_argument, named_run, run_of
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
 from aisimulate.report.files import check_writable, write_file
@@ -37,7 +38,7 @@ def _parser() -> OneLineParser:
         description="Write the result page of a search: one HTML file that fetches nothing.",
         allow_abbrev=False,
     )
-    parser.add_argument("run", metavar="RUN", help="a name of `runs list`, a file, or `last`")
+    add_run_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="where to write it (default: RUN.html, here)"
     )
@@ -68,7 +69,7 @@ def _parser() -> OneLineParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    path = find_run(arguments.run)
+    path = find_run(arguments.run_name)
     if arguments.serve:
         if arguments.output is not None:
             raise InputError("--output: has no effect with --serve, which writes no file")

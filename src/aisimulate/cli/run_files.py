@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.shown import cut
 
 SUFFIX = ".sqlite"
 
@@ -57,7 +58,7 @@ def find_run(name: str) -> Path:
     if name == "last" and runs:
         return list(runs.values())[-1]
     if name not in runs:
-        raise InputError(f"there is no run {name!r} here or in {runs_folder()}{nearest(name, runs)}")
+        raise InputError(f"there is no run {cut(name)!r} here or in {runs_folder()}{nearest(name, runs)}")
     return runs[name]
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import positive, price
 from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.cli.recorded import guarded, named_run, run_of
+from aisimulate.cli.recorded import add_run_argument, named_run, run_of
 from aisimulate.cli.run_files import all_runs, find_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError
@@ -46,13 +47,14 @@ def _parser() -> OneLineParser:
     shown.set_defaults(run=_show)
     exported = commands.add_parser("export", help="every attempt of a run, for other programs")
     exported.add_argument("--format", choices=tuple(_EXPORTS), default="json", help="default: %(default)s")
-    exported.add_argument("--output", type=Path, metavar="FILE", help="write there instead of to stdout")
+    exported.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write there instead of to stdout"
+    )
     exported.set_defaults(run=_export)
     compared = commands.add_parser("compare", help="the best of two runs, side by side")
     compared.set_defaults(run=_compare)
-    for command in (shown, exported):
-        command.add_argument("name", metavar="RUN", help="a name of `runs list`, a file, or `last`")
-    compared.add_argument("name", metavar="RUN", help="a name of `runs list`, a file, or `last`")
+    for command in (shown, exported, compared):
+        add_run_argument(command)
     compared.add_argument("other", metavar="OTHER", help="the run to compare it with")
     return parser
 
@@ -68,11 +70,13 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    return show(_PROG, show_text(named_run(arguments.name), arguments.top, arguments.gpu_hour_price), DONE)
+    return show(
+        _PROG, show_text(named_run(arguments.run_name), arguments.top, arguments.gpu_hour_price), DONE
+    )
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    path = find_run(arguments.name)
+    path = find_run(arguments.run_name)
     text = _EXPORTS[arguments.format](run_of(path))
     if arguments.output is None:
         return show(_PROG, text, DONE)
@@ -82,5 +86,5 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    left, right = (named_run(name) for name in (arguments.name, arguments.other))
+    left, right = (named_run(name) for name in (arguments.run_name, arguments.other))
     return show(_PROG, comparison_text(left, right), DONE)

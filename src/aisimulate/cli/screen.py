@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import positive
-from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
-from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.exit_codes import DONE, NOTHING_FEASIBLE
+from aisimulate.cli.guarded import guarded
+from aisimulate.cli.output import show
+from aisimulate.cli.overrides import add_set_option
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.spica import load_config
 from aisimulate.core.console import say
-from aisimulate.core.errors import AISimulateError, TimingError
 from aisimulate.report.json_text import json_text
 from aisimulate.report.screen import screen_description, screen_text
 from aisimulate.spica.screen.answer import screen_config
@@ -31,17 +32,7 @@ _PROGRESS_S = 2.0  # between two lines of progress
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 done, 1 nothing can run or failed, 2 bad input, 130 interrupted."""
     arguments = _parser().parse_args(argv)
-    try:
-        return _run(arguments)
-    except KeyboardInterrupt:
-        say(f"{_PROG}: interrupted")
-        return INTERRUPTED
-    except (ValueError, TimingError) as error:
-        return fail(_PROG, error, BAD_INPUT)
-    except (AISimulateError, OSError) as error:
-        return fail(_PROG, error, FAILED)
-    finally:
-        settle_stderr()
+    return guarded(_PROG, lambda: _run(arguments))
 
 
 def _parser() -> OneLineParser:
@@ -51,6 +42,7 @@ def _parser() -> OneLineParser:
         "Pareto front, with doubts where they cannot be trusted.",
     )
     parser.add_argument("config", type=Path, metavar="CONFIG", help="the search, as YAML")
+    add_set_option(parser)
     parser.add_argument(
         "--format", choices=("table", "json"), default="table", help="what to print (default: %(default)s)"
     )
@@ -62,7 +54,7 @@ def _parser() -> OneLineParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    config = load_config(arguments.config)
+    config = load_config(arguments.config, arguments.overrides)
     started_s, progress = time.process_time(), _Progress()
     answer = screen_config(config, top=arguments.top, on_block=None if arguments.quiet else progress)
     used_s = time.process_time() - started_s

@@ -7,25 +7,22 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-from pydantic import ValidationError
-
 from aisimulate.cli.arguments import natural, positive, price, share
-from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
-from aisimulate.cli.output import fail, settle_stderr, show
+from aisimulate.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
+from aisimulate.cli.guarded import guarded
+from aisimulate.cli.output import fail, show
 from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
-from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
-from aisimulate.core.errors import AISimulateError, InputError, TimingError
+from aisimulate.core.errors import InputError
 from aisimulate.report.answer import answer_of_search, answer_text, first_origins
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
 from aisimulate.report.files import WriteError, check_writable, write_file
 from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.ranking import ranking_lines
-from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.report.search_file import read_search
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
@@ -34,11 +31,11 @@ from aisimulate.spica.run_facts import asked_config
 from aisimulate.spica.score import epsilon_front
 from aisimulate.spica.search import run_search
 from aisimulate.spica.summary import gates_text
-from aisimulate.spica.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.search import SearchResult
 
 _TABLE_ROWS = 10
@@ -50,17 +47,7 @@ def main(
 ) -> int:
     """Run the command; return 0 done, 1 nothing feasible or failed, 2 bad input, 130 interrupted."""
     arguments = _parser(prog, default_format).parse_args(argv)
-    try:
-        return _run(arguments)
-    except KeyboardInterrupt:
-        say(f"{prog}: {_NOTHING_MEASURED}")
-        return INTERRUPTED
-    except (ValueError, TimingError) as error:
-        return fail(prog, error, BAD_INPUT)
-    except (AISimulateError, OSError) as error:
-        return fail(prog, error, FAILED)
-    finally:
-        settle_stderr()
+    return guarded(prog, lambda: _run(arguments), interrupted=_NOTHING_MEASURED)
 
 
 def _parser(prog: str = "aisimulate spica", default_format: str = "table") -> OneLineParser:
@@ -93,7 +80,11 @@ def _parser(prog: str = "aisimulate spica", default_format: str = "table") -> On
 
 def _add_output(parser: OneLineParser, default_format: str) -> None:
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="also write every attempt (or the planned search) as JSON"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="also write every attempt (or the planned search) as JSON",
     )
     parser.add_argument(
         "--epsilon",
@@ -171,14 +162,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> SmartSearchConfig:
     Raises:
         InputError: one line that names the file and what is wrong with it.
     """
-    try:
-        return SmartSearchConfig.from_document(with_overrides(load_yaml(path), overrides), path.parent)
-    except OSError as error:
-        raise InputError(f"could not read config {str(path)!r}: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"malformed YAML in {str(path)!r}: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise InputError(f"invalid config {str(path)!r}: {one_line(error, '', SmartSearchConfig)}") from error
+    return read_search(path, lambda document: with_overrides(document, overrides))
 
 
 def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:

@@ -63,7 +63,7 @@ def _parser() -> OneLineParser:
     add("stats", _stats, "count requests; rates, lengths, and how much of the prompts came before")
     add("validate", _validate, "list what is wrong, one line each; exit with 2 if anything is")
     convert = add("convert", _convert, "write the trace as Mooncake JSON Lines")
-    convert.add_argument("--output", required=True, type=Path, metavar="FILE", help="where to write it")
+    convert.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="where to write it")
     convert.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     return parser
 

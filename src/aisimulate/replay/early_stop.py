@@ -17,6 +17,7 @@ from aisimulate.core.units import NS_PER_MS
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.execute import explained_limits, run_built
 from aisimulate.replay.gaps import summarize_gaps
+from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.replay.report import MS_PER_HOUR, build_report
 from aisimulate.workload.drivers import make_driver
 from aisimulate.workload.graph import AgenticWorkload
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from aisimulate.replay.gaps import GapSummary
     from aisimulate.workload.drivers import Driver
     from aisimulate.workload.wave_driver import Waves
-
-EARLY_STOP_KEY = "early_stop_completed_requests"
-"""In the report of a replay that ended early: the requests that had completed."""
-
-FIRST_SESSIONS_KEY = "first_sessions_only"
-"""In the report of a replay of the beginning of a trace: its sessions."""
 
 # Longer replays tidy requests up that a wave consists of.
 _MOST_REQUESTS = 1 << 16

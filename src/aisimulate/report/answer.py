@@ -58,9 +58,8 @@ def first_origins(result: SearchResult) -> str:
 
 def answer_of_run(run: RecordedRun) -> Answer:
     """Gather the answer of a recorded search."""
-    fresh = [attempt for attempt in run.attempts if not attempt.cached]
-    numbers = {id(a.outcome.candidate): a.number for a in fresh if a.outcome.candidate is not None}
-    measured = [a.outcome.candidate for a in fresh if a.outcome.candidate is not None]
+    numbers = {id(candidate): attempt.number for attempt, candidate in run.measured}
+    measured = [candidate for _, candidate in run.measured]
     facts = run.facts
     evidence = evidence_line(
         run.config,

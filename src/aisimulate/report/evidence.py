@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from aisimulate.report.figures import figures
 from aisimulate.report.missed_sla import is_sla_missed
-from aisimulate.report.numbers import number_text, share_text
 from aisimulate.report.shapes import candidate_text, telling_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from aisimulate.report.figures import Figure
     from aisimulate.spica.config import Candidate, OptimizationGoal, SmartSearchConfig
@@ -80,17 +79,13 @@ def rivals(ranked: Sequence[Candidate], shown: Sequence[Figure]) -> list[Rival]:
         if candidate.metrics in seen:
             continue  # a setting that never mattered
         seen.append(candidate.metrics)
-        figure, own, other = _most_different(shown, ranked[0], candidate)
+        figure = _most_different(shown, ranked[0], candidate)
         gap = _gap_text(shown[0].value(ranked[0]), shown[0].value(candidate))
-        texts = (_value_text(figure, value) for value in (own, other))
-        found.append(Rival(candidate, gap, f"{figure.title} {' against '.join(texts)}"))
+        metric = f"{figure.title} {figure.text(ranked[0])} against {figure.text(candidate)}"
+        found.append(Rival(candidate, gap, metric))
         if len(found) == _RIVALS:
             break
     return found
-
-
-def _value_text(figure: Figure, value: float) -> str:
-    return share_text(value) if figure.unit == "share" else number_text(value)
 
 
 def _gap_text(best: float | None, other: float | None) -> str:
@@ -99,14 +94,11 @@ def _gap_text(best: float | None, other: float | None) -> str:
     return f"{(other - best) / best:+.1%}"
 
 
-def _most_different(
-    shown: Sequence[Figure], best: Candidate, other: Candidate
-) -> tuple[Figure, float, float]:
-    found = ((figure, figure.value(best) or 0.0, figure.value(other) or 0.0) for figure in shown)
-    return max(found, key=lambda item: _distance(item[1:]))
+def _most_different(shown: Sequence[Figure], best: Candidate, other: Candidate) -> Figure:
+    return max(shown, key=lambda figure: _distance(figure.value(best) or 0.0, figure.value(other) or 0.0))
 
 
-def _distance(pair: Iterable[float]) -> float:
-    own, other = pair
+def _distance(own: float, other: float) -> float:
+    """Tell how far apart two values are, as a share of the larger one."""
     size = max(abs(own), abs(other))
     return abs(own - other) / size if size else 0.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from aisimulate.report.attainment import sla_share
 from aisimulate.report.cost import cost_per_million_tokens
+from aisimulate.report.numbers import number_text, share_text
 from aisimulate.spica.config import OptimizationTarget
 from aisimulate.spica.score import avg_gpu, objective_value
 
@@ -28,6 +29,13 @@ class Figure:
     unit: str
     better: Better
     value: Callable[[Candidate], float | None]
+
+    def text(self, candidate: Candidate) -> str:
+        """Write its value of a candidate, a share in per cent; `-` where there is none."""
+        value = self.value(candidate)
+        if value is None:
+            return "-"
+        return share_text(value) if self.unit == "share" else number_text(value)
 
 
 _TARGETS = (

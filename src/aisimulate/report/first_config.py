@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _NOTE_COLUMN = 36
 _MODES = {"agg": ["agg"], "disagg": ["disagg"], "both": ["agg", "disagg"]}
-_GOALS = {
+GOALS = {
     "goodput_per_gpu": "most output tokens per second and GPU, counting only requests within the SLA",
     "goodput": "most output tokens per second, counting only requests within the SLA",
     "throughput_per_gpu": "most output tokens per second and GPU",
@@ -24,26 +24,20 @@ _GOALS = {
 
 @dataclass(frozen=True, slots=True)
 class FirstConfig:
-    """The answers of `init`. Exactly one kind of traffic: `trace`, or lengths with one kind of load."""
+    """The answers of `init`; `traffic` are fields of `workload`, `sla` bounds in ms, `goal` one of `GOALS`.
+
+    `context_length` is in tokens, None for the model's own.
+    """
 
     model: str
     gpu: str
     gpus: int
+    goal: str
     backends: tuple[str, ...] = ("vllm",)
     mode: str = "both"
     traffic: Mapping[str, Any] = field(default_factory=dict)
     sla: Mapping[str, float] = field(default_factory=dict)
-    goal: str | None = None
     context_length: int | None = None
-
-    @property
-    def target(self) -> str:
-        """The goal that was given, or the one that the SLA and the load call for."""
-        if self.goal is not None:
-            return self.goal
-        if self.sla:
-            return "goodput_per_gpu"
-        return "pareto" if "kv_load_ratio" in self.traffic else "throughput_per_gpu"
 
 
 def first_config_text(answers: FirstConfig) -> str:
@@ -103,10 +97,10 @@ def _traffic_lines(traffic: Mapping[str, Any]) -> list[str]:
 
 
 def _goal_lines(answers: FirstConfig) -> list[str]:
-    lines = [f"# The goal: {_GOALS[answers.target]}.", "goal:", f"  target: {answers.target}"]
+    lines = [f"# The goal: {GOALS[answers.goal]}.", "goal:", f"  target: {answers.goal}"]
     if answers.sla:
         lines.append(_noted("  sla:", "ms; itl_ms bounds the mean time between the tokens of a request"))
-        lines += [f"    {name}: {value:g}" for name, value in answers.sla.items()]
+        lines += [f"    {name}: {_number(value)}" for name, value in answers.sla.items()]
     return lines
 
 
@@ -117,6 +111,11 @@ def _noted(line: str, note: str | None) -> str:
 
 def _value(value: object) -> str:
     return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _number(value: float) -> str:
+    """Write a number as it was given: every digit, and a whole one without a point."""
+    return str(int(value)) if value.is_integer() else json.dumps(value)
 
 
 def _text(value: str) -> str:

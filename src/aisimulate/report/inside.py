@@ -18,7 +18,7 @@ from aisimulate.perf.quality import ORIGINS
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.hub import Observer
 from aisimulate.report.numbers import share_text
-from aisimulate.spica.deploy import build_deployment
+from aisimulate.spica.deploy import deployment_of_goal
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.trace_facts import read_trace_facts
 
@@ -117,12 +117,7 @@ def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
 
 def _payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
     goal, workload, config = asked.goal, asked.workload, candidate.config
-    plan = build_deployment(
-        config,
-        backend_version=str(config.get("backend_version")),
-        optimization_target=goal.planner_optimization_target,
-        planner_sla=goal.sla,
-    )
+    plan = deployment_of_goal(config, goal)
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)
     load = config.get("concurrency") if workload.kv_load_ratio is not None else None

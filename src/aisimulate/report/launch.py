@@ -9,8 +9,9 @@ from aisimulate.report.engines.command import EngineCommand, Role
 from aisimulate.report.engines.sglang import sglang_command
 from aisimulate.report.engines.trtllm import trtllm_command
 from aisimulate.report.engines.vllm import vllm_command
-from aisimulate.report.shapes import roles, scales
+from aisimulate.report.shapes import roles
 from aisimulate.spica.choices import ROUTER_WEIGHTS
+from aisimulate.spica.deploy import scales
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -112,7 +112,7 @@ _GENERAL = (
     _Column("GPUs", lambda item: gpus_text(item.candidate)),
 )
 
-_TITLES = {
+TARGET_TITLES = {
     OptimizationTarget.THROUGHPUT: "tok/s",
     OptimizationTarget.THROUGHPUT_PER_GPU: "tok/s/GPU",
     OptimizationTarget.THROUGHPUT_PER_USER: "tok/s/user",
@@ -126,7 +126,7 @@ _TITLES = {
 
 
 def _value_columns(goal: OptimizationGoal) -> list[_Column]:
-    return [_Column(_TITLES[target], partial(_value, target)) for target in goal.targets]
+    return [_Column(TARGET_TITLES[target], partial(_value, target)) for target in goal.targets]
 
 
 def _value(target: OptimizationTarget, item: Fold) -> str:

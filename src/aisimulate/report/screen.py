@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.columns import aligned
 from aisimulate.report.numbers import number_text
+from aisimulate.report.ranking import TARGET_TITLES
 from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
 from aisimulate.spica.config_goal import OptimizationTarget
 from aisimulate.spica.dedupe import digest
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 FORMAT = "aisimulate.screen"
 FORMAT_VERSION = 1
 
-_TITLES = {
-    OptimizationTarget.THROUGHPUT.value: "tok/s",
-    OptimizationTarget.THROUGHPUT_PER_GPU.value: "tok/s/GPU",
-    OptimizationTarget.THROUGHPUT_PER_USER.value: "tok/s/user",
-    OptimizationTarget.GOODPUT.value: "goodput tok/s",
-    OptimizationTarget.GOODPUT_PER_GPU.value: "goodput tok/s/GPU",
-    OptimizationTarget.E2E_LATENCY.value: "e2e ms",
-    OptimizationTarget.TTFT.value: "TTFT ms",
-}
 _LEGEND = "!: doubtful (see the last column); replay before you rely on it"
 
 
@@ -74,8 +66,9 @@ def screen_description(answer: ScreenAnswer) -> dict[str, Any]:
 
 
 def _table(points: Sequence[ScreenedPoint]) -> list[str]:
-    names = [name for name in _TITLES if any(name in point.values for point in points)]
-    header = ["", "shape", "replicas", "GPUs", "batch tokens/seqs", *(_TITLES[name] for name in names), ""]
+    names = list(dict.fromkeys(name for point in points for name in point.values))
+    titles = [TARGET_TITLES[OptimizationTarget(name)] for name in names]
+    header = ["", "shape", "replicas", "GPUs", "batch tokens/seqs", *titles, ""]
     rows = [_row(point, names) for point in points]
     return aligned([header, *rows], to_right={3, *range(5, 5 + len(names))})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.choices import ROUTER_WEIGHTS
+from aisimulate.spica.deploy import scales
 from aisimulate.spica.parallel_enum import ROLES, shape_prefix
 
 if TYPE_CHECKING:
@@ -71,11 +72,6 @@ def telling_fields(candidates: Iterable[Candidate]) -> tuple[str, ...]:
         for name in _TELLING:
             group.setdefault(name, set()).add(repr(config.get(name)))
     return tuple(name for name in _TELLING if any(len(group[name]) > 1 for group in values.values()))
-
-
-def scales(config: Mapping[str, Any]) -> bool:
-    """Whether a planner adds and removes workers of this deployment."""
-    return bool(config.get("enable_throughput_scaling") or config.get("enable_load_scaling"))
 
 
 def gpus_text(candidate: Candidate) -> str:

@@ -238,7 +238,7 @@ def _is_unset(pin: object) -> bool:
 
 def _repeat_notes(space: SearchSpace, data: dict[str, Any]) -> list[str]:
     notes = []
-    for knob in SEARCH_CHOICES:
+    for knob in (*SEARCH_CHOICES, *(f"{name}_choices" for name in LISTED_PINS)):
         given = data.get(knob)
         dropped = len(given) - len(getattr(space, knob)) if isinstance(given, list | tuple) else 0
         if dropped:

@@ -12,7 +12,7 @@ from aisimulate.spica.choices import ROUTER_WEIGHTS
 from aisimulate.spica.parallel_enum import ROLES, shape_prefix
 
 if TYPE_CHECKING:
-    from aisimulate.spica.config_goal import SLATarget
+    from aisimulate.spica.config_goal import OptimizationGoal, SLATarget
 
 OFFLOAD_FIELDS = (
     "num_g2_blocks",
@@ -81,6 +81,11 @@ class DeploymentPlan:
     max_model_len: int | None = None
 
 
+def scales(sample: Mapping[str, Any]) -> bool:
+    """Whether a planner adds and removes workers of a deployment."""
+    return bool(sample.get("enable_throughput_scaling") or sample.get("enable_load_scaling"))
+
+
 def build_deployment(
     sample: Mapping[str, Any],
     *,
@@ -109,6 +114,16 @@ def build_deployment(
         router_config=_router_config(sample),
         planner_config=planner,
         max_model_len=sample.get("context_length"),
+    )
+
+
+def deployment_of_goal(sample: Mapping[str, Any], goal: OptimizationGoal) -> DeploymentPlan:
+    """Build the plan of a complete sample, whose planner aims at a goal. Raises as `build_deployment`."""
+    return build_deployment(
+        sample,
+        backend_version=str(sample.get("backend_version")),
+        optimization_target=goal.planner_optimization_target,
+        planner_sla=goal.sla,
     )
 
 
@@ -187,7 +202,7 @@ def _router_config(sample: Mapping[str, Any]) -> dict[str, Any] | None:
 def _planner_config(
     sample: Mapping[str, Any], target: str, sla: SLATarget | Mapping[str, float] | None
 ) -> dict[str, Any] | None:
-    if not (sample.get("enable_throughput_scaling") or sample.get("enable_load_scaling")):
+    if not scales(sample):
         return None
     config: dict[str, Any] = {
         "mode": sample["deployment_mode"],

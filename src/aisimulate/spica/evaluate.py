@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import TimingError, UnsupportedError, cause_chain
 from aisimulate.core.shown import cut
-from aisimulate.spica.deploy import DeploymentPlan, build_deployment, plan_key
+from aisimulate.spica.deploy import DeploymentPlan, deployment_of_goal, plan_key
 from aisimulate.spica.evaluator import ReplayEvaluator, RunnerContractError
 from aisimulate.spica.judge import judge
 from aisimulate.spica.kv_load import InfeasibleKVCapacity, check_kv_capacity, resolve_kv_load
@@ -124,15 +124,9 @@ def _over_budget(sample: Mapping[str, Any]) -> Outcome | None:
 
 def _build(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> Prepared:
     """Complete `sample` in place (so that a failure shows how far it got) and build the plan."""
-    goal = context.config.goal
     concurrency = _resolve_load(sample, suggestion, context)
     unchecked = _check_capacity(sample, suggestion, context)
-    plan = build_deployment(
-        sample,
-        backend_version=sample["backend_version"],
-        optimization_target=goal.planner_optimization_target,
-        planner_sla=goal.sla,
-    )
+    plan = deployment_of_goal(sample, context.config.goal)
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=context.model_context_tokens)
     key, short = _key(plan, concurrency, context), may_be_short(sample, context)

@@ -27,6 +27,7 @@ _MAX_FAILED_STARTS = 3
 
 # How often the memory of workers is looked at, where it is capped.
 _MEMORY_LOOK_S = 0.1
+LONGEST_WAIT_S = 3600.0
 
 _POOL_HINT = (
     "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
@@ -193,11 +194,15 @@ class WorkerPool:
                     batch.end(number, unsendable(batch.tasks[number], error), 0.0)
 
     def _patience_s(self) -> float | None:
-        """Tell how long to wait for news: until the next deadline or look at memory, None for ever."""
+        """Tell how long to wait for news: until the next deadline or look at memory, None for ever.
+
+        The system cannot wait longer than some weeks at a time, so a far deadline is waited for in parts.
+        """
         started = [worker.started_s for worker in self._workers if worker.task is not None]
         waits = [_MEMORY_LOOK_S] if started and self._cap_mb is not None else []
         if started and self._deadline_s is not None:
-            waits.append(max(0.0, min(started) + self._deadline_s - time.monotonic()))
+            left_s = min(started) + self._deadline_s - time.monotonic()
+            waits.append(min(max(0.0, left_s), LONGEST_WAIT_S))
         return min(waits, default=None)
 
     def _listen(self, worker: Worker, batch: Batch) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.spica.short_replays import finalists, in_full, was_short
+from aisimulate.spica.short_replays import finalists, in_full
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aisimulate.spica.config import Candidate, SmartSearchConfig
+    from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.executor import EvaluationPool
     from aisimulate.spica.loop import SearchState
     from aisimulate.spica.observer import Observer
@@ -38,9 +36,3 @@ def replay_finalists(
         f"{len(tasks)} of {len(state.short)} candidates replayed in part were then replayed in full; only "
         "those are reported"
     )
-
-
-def reported(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out those that were replayed in part, unless a search that ended early has no others."""
-    full = [candidate for candidate in candidates if not was_short(candidate)]
-    return full or list(candidates)

@@ -33,6 +33,7 @@ _OFFLOAD_FIELDS = (
 )
 _DETAIL_FIELDS = ("planner_fpm_sampling", "planner_load_sensitivity")
 _PLANNER_FIELDS = (*_DETAIL_FIELDS, "min_endpoint", "startup_time")
+_FIGURES_OF_GAPS = ("itl", "throughput_per_user")
 # Choices of its --block-size option, in tokens.
 _VLLM_BLOCK_SIZES = (1, 8, 16, 32, 64, 128, 256)
 _ROLE_FIELDS = (
@@ -56,12 +57,30 @@ def inert_notes(given: SmartSearchConfig, effective: SmartSearchConfig) -> list[
     if "load_predictor_choice" in given.sweep.model_fields_set and not forecasts_matter(effective):
         why = "without throughput scaling over a trace"
         notes += _note(["sweep.load_predictor_choice"], why)
+    notes += _version_notes(space)
     notes += _block_size_notes(space)
+    notes += _goal_notes(effective)
     if "disagg" in space.deployment_mode and space.decode_enable_prefix_caching:
         notes.append(
             "decode_enable_prefix_caching: true is used, although decode workers usually run without"
         )
     return notes
+
+
+def _goal_notes(config: SmartSearchConfig) -> list[str]:
+    """Tell of figures that are the same for every deployment, because requests have a single token."""
+    if config.workload.osl != 1:
+        return []
+    why = "with osl 1, where no request has a second token: it is 0 for every deployment"
+    flat = (target.value for target in config.goal.targets if target.value in _FIGURES_OF_GAPS)
+    return [f"goal.target {name}: no effect {why}" for name in flat]
+
+
+def _version_notes(space: SearchSpace) -> list[str]:
+    """Tell of versions that were given for engines that are not searched."""
+    others = [backend for backend in space.backend_version if backend not in space.backend]
+    why = f"without {' and '.join(others)} in backend"
+    return _note((f"backend_version.{backend}" for backend in others), why)
 
 
 def _block_size_notes(space: SearchSpace) -> list[str]:

@@ -207,11 +207,16 @@ def _named(path: Path) -> Iterator[None]:
     except AISimulateError:
         raise
     except sqlite3.Error as error:
-        if type(error) is sqlite3.DatabaseError:  # no database at all, or a malformed one
+        if _is_damage(error):
             raise InputError(f"{path}: is damaged, or not the ledger of a search: {error}") from error
         raise LedgerError(f"{path}: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path}: is damaged: {_first_line(error)}") from error
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether a file is no database at all, a malformed one, or one without our tables."""
+    return type(error) is sqlite3.DatabaseError or str(error).startswith(("no such table", "no such column"))
 
 
 def _first_line(error: Exception) -> str:

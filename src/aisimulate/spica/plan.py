@@ -124,7 +124,8 @@ def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
 
 def _refuse_front(config: SmartSearchConfig) -> None:
     if config.goal.is_pareto:
-        raise InputError("sweep.sampler: focused climbs one goal, not a Pareto front; use pool-gp")
+        field, other = ("policy", "rapid") if config.sweep.policy == "focused" else ("sampler", "pool-gp")
+        raise InputError(f"sweep.{field}: focused climbs one goal, not a Pareto front; use {other}")
 
 
 def _with_algorithm(config: SmartSearchConfig) -> SmartSearchConfig:

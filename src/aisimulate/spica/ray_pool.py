@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aisimulate.spica.batch import Batch, in_order
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
-from aisimulate.spica.executor import EvaluatorPoolError
+from aisimulate.spica.executor import LONGEST_WAIT_S, EvaluatorPoolError
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.time_budget import TimeBudget
 
@@ -168,7 +168,7 @@ class RayPool:
         started = [actor.started_s for actor in self._busy]
         if self._deadline_s is None or not started:
             return None
-        return max(0.0, min(started) + self._deadline_s - time.monotonic())
+        return min(max(0.0, min(started) + self._deadline_s - time.monotonic()), LONGEST_WAIT_S)
 
     def _take(self, actor: _Actor, batch: Batch) -> None:
         """Take the answer of a worker, or learn that it is gone."""

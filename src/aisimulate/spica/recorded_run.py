@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
+from aisimulate.spica.reported import reported
 from aisimulate.spica.run_facts import recorded_config
 from aisimulate.spica.score import pareto_front, rank
 
@@ -18,13 +19,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What a ledger holds. `candidates` are ranked, or the Pareto front; of an unfinished run, so far."""
+    """What a ledger holds. `candidates` are ranked, or the Pareto front; of an unfinished run, so far.
+
+    As in the answer of the search itself, those replayed in part are no candidates where others are.
+    """
 
     path: Path
     facts: dict[str, Any]
     config: SmartSearchConfig
     attempts: list[Attempt]
     candidates: list[Candidate]
+
+    @property
+    def measured(self) -> list[tuple[Attempt, Candidate]]:
+        """The feasible candidates with their attempts, in the order of the search; repeated ones once."""
+        return [(a, a.outcome.candidate) for a in self.attempts if a.outcome.candidate and not a.cached]
 
     @property
     def name(self) -> str:
@@ -45,6 +54,6 @@ def read_run(ledger: Ledger) -> RecordedRun:
     config = recorded_config(ledger, facts["config"])
     attempts = list(ledger.attempts())
     found = [a.outcome.candidate for a in attempts if a.outcome.candidate is not None and not a.cached]
-    goal = config.goal
+    goal, found = config.goal, reported(found)
     candidates = pareto_front(found, goal.resolved_pareto_objectives) if goal.is_pareto else rank(found)
     return RecordedRun(ledger.path, facts, config, attempts, candidates)

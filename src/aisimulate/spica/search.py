@@ -14,7 +14,7 @@ from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.executor import open_pool
-from aisimulate.spica.finalists import replay_finalists, reported
+from aisimulate.spica.finalists import replay_finalists
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
 from aisimulate.spica.ledger import LedgerError
@@ -26,6 +26,7 @@ from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.recorded_pool import RecordedPool
+from aisimulate.spica.reported import reported
 from aisimulate.spica.run_facts import begin_run, recorder
 from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError
@@ -162,7 +163,7 @@ def _search(
     try:
         context = _with_forecaster(plan, context, state, observer)
         screen = _screen(context, plan, observer) if evaluator is None else None
-        # What comes before the first suggestion does not count: each sitting gets something done.
+        # What comes before the first suggestion does not count: each resumption gets something done.
         state.time_budget = TimeBudget(config.sweep.max_seconds)
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
     except KeyboardInterrupt:
@@ -198,18 +199,12 @@ def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> Eval
     return EvaluationContext(
         config=config,
         evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
-        backend_versions={name: _version(sku, name, asked.get(name)) for name in plan.backends},
+        backend_versions={
+            name: resolve_backend_version(sku, name, asked.get(name)) for name in plan.backends
+        },
         model_context_tokens=plan.model_context_tokens,
         trace_digest=plan.trace_digest,
         trace_sessions=plan.trace_sessions,
-    )
-
-
-def _version(sku: str, backend: str, asked: str | None) -> str:
-    return (
-        resolve_backend_version(sku, backend)
-        if asked is None
-        else resolve_backend_version(sku, backend, asked)
     )
 
 

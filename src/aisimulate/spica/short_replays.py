@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.replay.early_stop import EARLY_STOP_KEY, FEWEST_WAVES, FIRST_SESSIONS_KEY
+from aisimulate.replay.early_stop import FEWEST_WAVES
 from aisimulate.spica.config_goal import OptimizationTarget
+from aisimulate.spica.deploy import scales
 from aisimulate.spica.evaluator import SHORT_SESSIONS, ReplayEvaluator
+from aisimulate.spica.reported import was_short
 from aisimulate.spica.score import rank
 
 if TYPE_CHECKING:
@@ -41,15 +43,11 @@ def may_be_short(sample: Mapping[str, Any], context: EvaluationContext) -> bool:
         return False
     if not isinstance(evaluator, ReplayEvaluator):
         return False
-    if not evaluator.can_be_short or _scales(sample):
+    if not evaluator.can_be_short or scales(sample):
         return False
     if config.workload.is_trace_based:
         return context.trace_sessions > _LEAST_GAIN * SHORT_SESSIONS
     return _settles(sample, config)
-
-
-def _scales(sample: Mapping[str, Any]) -> bool:
-    return bool(sample.get("enable_throughput_scaling") or sample.get("enable_load_scaling"))
 
 
 def _settles(sample: Mapping[str, Any], config: SmartSearchConfig) -> bool:
@@ -74,11 +72,6 @@ def short_key(key: str) -> str:
 def in_full(prepared: Prepared) -> Prepared:
     """Ask for the whole replay of a candidate."""
     return replace(prepared, key=prepared.key.removesuffix(_SHORT_SUFFIX), short=False)
-
-
-def was_short(candidate: Candidate) -> bool:
-    """Whether the figures of a candidate come from a part of the replay."""
-    return EARLY_STOP_KEY in candidate.metrics or FIRST_SESSIONS_KEY in candidate.metrics
 
 
 def finalists(candidates: Sequence[Candidate], config: SmartSearchConfig) -> list[Candidate]:

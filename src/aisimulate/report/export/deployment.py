@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import InputError
 from aisimulate.report.engines.command import EngineCommand, Role
 from aisimulate.report.launch import engine_command
-from aisimulate.report.shapes import roles, scales
+from aisimulate.report.shapes import roles
+from aisimulate.spica.deploy import scales
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

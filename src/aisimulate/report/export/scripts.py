@@ -43,10 +43,16 @@ def export_scripts(deployment: Deployment, target: str) -> Export:
 
 def _script(deployment: Deployment, pool: Pool, remarks: list[str]) -> str:
     lines = [
-        f"# Start it {pool.role.replicas} times, each on {pool.role.gpus_per_worker} GPUs of its own "
-        "(CUDA_VISIBLE_DEVICES) and with a --port of its own.",
+        _how_to_start(pool.role.replicas, pool.role.gpus_per_worker),
         "set -eu",
         'cd "$(dirname "$0")"',
         f'exec {shlex.join(pool.command.argv)} "$@"',
     ]
     return "#!/bin/sh\n" + head(deployment, remarks) + "".join(f"{line}\n" for line in lines)
+
+
+def _how_to_start(replicas: int, gpus: int) -> str:
+    on = f"{gpus} GPU{'s' * (gpus > 1)} of its own (CUDA_VISIBLE_DEVICES)"
+    if replicas == 1:
+        return f"# Start it once, on {on}."
+    return f"# Start it {replicas} times, each on {on} and with a --port of its own."

@@ -9,7 +9,7 @@ from aisimulate.report.export.deployment import Export, deployment_of
 from aisimulate.report.export.dynamo import export_dynamo
 from aisimulate.report.export.llmd import export_llmd
 from aisimulate.report.export.scripts import export_scripts
-from aisimulate.spica.deploy import build_deployment
+from aisimulate.spica.deploy import deployment_of_goal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +34,5 @@ def export_candidate(config: Mapping[str, Any], goal: OptimizationGoal, target: 
     Raises:
         InputError: the target cannot start it; what it can start but not set is in the remarks.
     """
-    plan = build_deployment(
-        config,
-        backend_version=str(config.get("backend_version")),
-        optimization_target=goal.planner_optimization_target,
-        planner_sla=goal.sla,
-    )
+    plan = deployment_of_goal(config, goal)
     return TARGETS[target](deployment_of(config, plan.planner_config), target)

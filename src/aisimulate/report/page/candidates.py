@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.launch import launch_lines, surrounding_lines
 from aisimulate.report.page.importance import importance, varied_fields, varied_knobs
 from aisimulate.report.shapes import candidate_text, shape_text, telling_fields
+from aisimulate.spica.reported import was_short
 from aisimulate.spica.score import rank
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from aisimulate.spica.ledger import Attempt
     from aisimulate.spica.recorded_run import RecordedRun
 
+_IN_PART = " (replayed in part)"
 _NO_KNOBS = ("used_gpus", "backend_version")
 
 
@@ -33,13 +36,15 @@ class Row:
 
 
 def candidate_rows(run: RecordedRun) -> list[Row]:
-    """List the feasible candidates, best first; behind a Pareto front, what it beats."""
-    found = {
-        id(a.outcome.candidate): a for a in run.attempts if a.outcome.candidate is not None and not a.cached
-    }
+    """List the feasible candidates, best first; behind a Pareto front, what it beats.
+
+    Behind both are those that were replayed in part, unless they were then replayed in full.
+    """
+    found = {id(candidate): attempt for attempt, candidate in run.measured}
     places = {id(candidate): place for place, candidate in enumerate(run.candidates, start=1)}
-    others = [a.outcome.candidate for key, a in found.items() if key not in places]
-    ordered = [*run.candidates, *rank(candidate for candidate in others if candidate is not None)]
+    others = [candidate for _, candidate in run.measured if id(candidate) not in places]
+    behind = _without_doubles(others, run.candidates)
+    ordered = [*run.candidates, *sorted(rank(behind), key=was_short)]
     telling = telling_fields(ordered)
     return [
         Row(
@@ -47,10 +52,20 @@ def candidate_rows(run: RecordedRun) -> list[Row]:
             found[id(candidate)],
             candidate,
             places.get(id(candidate)),
-            candidate_text(candidate, telling),
+            candidate_text(candidate, telling) + _IN_PART * was_short(candidate),
         )
         for candidate in ordered
     ]
+
+
+def _without_doubles(others: Sequence[Candidate], ranked: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out what was replayed in part and then in full."""
+    whole = {_config_key(candidate) for candidate in (*ranked, *others) if not was_short(candidate)}
+    return [other for other in others if not was_short(other) or _config_key(other) not in whole]
+
+
+def _config_key(candidate: Candidate) -> str:
+    return json.dumps(candidate.config, sort_keys=True)
 
 
 def knobs(configs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -10,6 +10,7 @@ import yaml
 from aisimulate.report.evidence import TIMING_MODES, rivals
 from aisimulate.spica.config import Workload
 from aisimulate.spica.outcome import Status
+from aisimulate.spica.reported import reported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +67,7 @@ def numbered_rivals(rows: Sequence[Row], shown: Sequence[Figure]) -> list[Number
     """Name what to measure on hardware before believing the order."""
     by_candidate = {id(row.candidate): row for row in rows}
     found = []
-    for rival in rivals([row.candidate for row in rows], shown):
+    for rival in rivals(reported([row.candidate for row in rows]), shown):
         row = by_candidate[id(rival.candidate)]
         found.append(NumberedRival(row.number, row.label, rival.gap, rival.metric))
     return found

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from aisimulate.core.errors import AISimulateError
 from aisimulate.report.figures import figures
 from aisimulate.report.inside import origins_text
-from aisimulate.report.numbers import number_text, share_text
+from aisimulate.report.numbers import share_text
 from aisimulate.report.page.candidates import candidate_rows, candidates_data, importances, knobs
 from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question
 from aisimulate.report.page.rejected import rejected_groups
@@ -127,13 +127,6 @@ def script_json(value: Any) -> str:  # noqa: ANN401 - anything JSON holds
     return text
 
 
-def figure_text(value: float | None, unit: str) -> str:
-    """Write a value of a figure."""
-    if value is None:
-        return "-"
-    return share_text(value) if unit == "share" else number_text(value)
-
-
 def _inside(item: Inside) -> dict[str, Any]:
     return {**asdict(item), "origins_text": origins_text(item.origins, item.beyond)}
 
@@ -150,7 +143,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["figure"] = figure_text
     environment.filters["share"] = share_text
     return environment
 

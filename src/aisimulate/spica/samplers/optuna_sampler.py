@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from aisimulate.spica.search_space import BranchSpace
 
-ALGORITHMS = ("tpe", "nsga2")
 # Optuna's seeds are 32 bits wide.
 _SEED_MASK = 0xFFFFFFFF
 

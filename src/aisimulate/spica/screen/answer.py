@@ -92,8 +92,8 @@ def screen_config(config: SmartSearchConfig, *, top: int, on_block: OnBlock | No
     reason = no_screen_reason(plan.config)
     if reason is not None:
         raise UnsupportedError(f"no estimate: {reason}")
-    sku = plan.config.search_space.hardware_sku
-    versions = {name: resolve_backend_version(sku, name) for name in plan.backends}
+    sku, asked = plan.config.search_space.hardware_sku, plan.config.search_space.backend_version
+    versions = {name: resolve_backend_version(sku, name, asked.get(name)) for name in plan.backends}
     screen = BranchScreen(plan.config, versions, plan.model_context_tokens)
     pools = [screen_branch(plan.config, branch, screen, on_block) for branch in plan.branches]
     return _Ranking(plan, versions, pools).answer(top, [*plan.notes, *notes])
