@@ -122,6 +122,7 @@ def test_a_record_ranks_what_its_search_reported(tmp_path, monkeypatch, goal):
         ({"goal": {"target": "e2e_latency"}}, True),
         ({"goal": {"target": "throughput", "sla": {"e2e_ms": 9}, "strict_sla": True}}, False),
         ({"workload.turns_per_session": 2}, False),
+        ({"workload.shared_prefix_ratio": 0.5, "workload.num_prefix_groups": 1}, False),
         ({"workload.concurrency": None, "workload.request_rate": 3.0}, False),
     ],
 )

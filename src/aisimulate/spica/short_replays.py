@@ -51,9 +51,14 @@ def may_be_short(sample: Mapping[str, Any], context: EvaluationContext) -> bool:
 
 
 def _settles(sample: Mapping[str, Any], config: SmartSearchConfig) -> bool:
-    """Whether a closed loop settles: ranks of SGLang that run in step take too long to (spec 08 2.2)."""
+    """Whether a closed loop settles: ranks of SGLang that run in step take too long to (spec 08 2.2).
+
+    Requests that share prefixes are not equal: what is cached changes from wave to wave.
+    """
     workload = config.workload
     if workload.request_rate is not None or workload.turns_per_session > 1:
+        return False
+    if workload.shared_prefix_ratio > 0:
         return False
     if workload.num_request_ratio is None or workload.num_request_ratio < FEWEST_WAVES:
         return False
