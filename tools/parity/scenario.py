@@ -77,11 +77,16 @@ def _trace(workload: dict[str, Any], traces: Path) -> dict[str, Any]:
 
 
 def _synthetic(workload: dict[str, Any]) -> dict[str, Any]:
+    turns = workload.get("turns", 1)
     traffic = {
-        "source_type": "synthetic",
+        "source_type": "synthetic" if turns == 1 else "synthetic-session",
         "isl": workload["isl"],
         "osl": workload["osl"],
-        "request_count": workload["requests"],
+        "request_count": workload["requests"],  # with several turns, that of sessions
+        "turns_per_session": turns,
+        "inter_turn_delay_ms": workload.get("think_ms", 0.0),
+        "shared_prefix_ratio": workload.get("shared_prefix_ratio", 0.0),
+        "num_prefix_groups": workload.get("prefix_groups", 0),
     }
     if workload.get("concurrency"):
         return traffic | {"load_type": "concurrency", "concurrency": workload["concurrency"]}
