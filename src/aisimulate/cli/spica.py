@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.arguments import natural, positive, price, share
+from aisimulate.cli.arguments import add_price_option, natural, positive, share
 from aisimulate.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import fail, show
@@ -99,9 +99,7 @@ def _add_output(parser: OneLineParser, default_format: str) -> None:
         default=default_format,
         help="what to print (default: %(default)s)",
     )
-    parser.add_argument(
-        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
-    )
+    add_price_option(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
 
 
