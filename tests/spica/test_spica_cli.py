@@ -93,6 +93,39 @@ def test_the_table_shows_the_winning_configuration(command):
     )
 
 
+def test_the_table_needs_no_second_look_at_its_first_candidate(command, monkeypatch, tmp_path):
+    def interrupted(result):
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run.sqlite"
+
+    def deleted(result):
+        run.unlink(missing_ok=True)
+        return "100.0% measured"
+
+    monkeypatch.setattr("aisimulate.cli.spica.first_origins", interrupted)
+    code, out, _ = command("--format", "table")
+    assert (code, "winning configuration:" in out, "forwards of" in out) == (0, True, False)
+    monkeypatch.setattr("aisimulate.cli.spica.first_origins", deleted)
+    code, out, _ = command("--format", "table", "--run", str(run))
+    assert (code, "forwards of the first: 100.0% measured\n" in out) == (0, True)
+
+
+def test_a_lost_record_does_not_cost_the_table(command, monkeypatch, tmp_path):
+    run = tmp_path / "run.sqlite"
+
+    class Deleting(SeqsEvaluator):
+        def evaluate(self, plan, *, concurrency_override=None):
+            if plan.agg_engine_args["max_num_seqs"] == 512:
+                run.unlink()
+            return super().evaluate(plan, concurrency_override=concurrency_override)
+
+    monkeypatch.setattr("aisimulate.cli.spica.first_origins", lambda result: "100.0% measured")
+    code, out, err = command("--format", "table", "--run", str(run), evaluator=Deleting())
+    assert (code, "winning configuration:" in out) == (1, True)
+    assert err.splitlines()[-1].endswith("was deleted or replaced while it was being written")
+
+
 def test_the_table_folds_what_measured_the_same(command):
     class Indifferent(SeqsEvaluator):
         def evaluate(self, plan, *, concurrency_override=None):

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from aisimulate.api.tables import figure, frame, html_table
-from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import cut
 from aisimulate.report.answer import answer_of_run, answer_text
@@ -20,7 +17,7 @@ from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.figures import figures
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
-from aisimulate.report.search_file import read_search
+from aisimulate.report.search_file import read_search, search_of
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.observer import SilentObserver
@@ -164,10 +161,7 @@ def _config(config: SmartSearchConfig | Mapping[str, Any] | str | Path) -> Smart
         raise InputError(
             f"config: expected a SmartSearchConfig, a mapping or a path, got {cut(repr(config))}"
         )
-    try:
-        return SmartSearchConfig.model_validate(config)
-    except ValidationError as error:
-        raise InputError(one_line(error, "", SmartSearchConfig)) from error
+    return search_of(config)
 
 
 @contextmanager

@@ -50,6 +50,13 @@ def price(text: str) -> float:
     return value
 
 
+def add_price_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command take what a GPU costs, as `arguments.gpu_hour_price`."""
+    parser.add_argument(
+        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
+    )
+
+
 def port(text: str) -> int:
     """Read a TCP port, from 0 (any free one) to 65535."""
     value = natural(text)

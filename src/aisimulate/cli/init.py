@@ -7,21 +7,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from aisimulate.cli.arguments import positive
 from aisimulate.cli.exit_codes import DONE
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of, some_of
-from aisimulate.config.messages import one_line
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.dry_run import plan_lines
 from aisimulate.report.files import check_new, check_writable, write_file
 from aisimulate.report.first_config import GOALS, FirstConfig, first_config_text
-from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.report.search_file import search_of
 from aisimulate.spica.parallel_enum import BACKENDS
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.yaml_file import read_yaml_text
@@ -104,7 +101,7 @@ def _run(arguments: argparse.Namespace) -> int:
         check_writable(arguments.output)
     _ask_for_the_rest(arguments)
     text = first_config_text(_answers(arguments))
-    plan = plan_search(_validated(text))
+    plan = plan_search(search_of(read_yaml_text(text)))  # as the search will read it
     for line in plan_lines(plan):
         if not line.startswith(" "):
             say(f"{_PROG}: {line}")
@@ -112,14 +109,6 @@ def _run(arguments: argparse.Namespace) -> int:
         return show(_PROG, text, DONE)
     write_file(arguments.output, text)
     return show(_PROG, f"wrote {arguments.output}: aisimulate spica --config {arguments.output}\n", DONE)
-
-
-def _validated(text: str) -> SmartSearchConfig:
-    """Load what was written, as the search will."""
-    try:
-        return SmartSearchConfig.model_validate(read_yaml_text(text))
-    except ValidationError as error:
-        raise InputError(one_line(error, "", SmartSearchConfig)) from error
 
 
 # What is asked ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.arguments import natural, port, price
+from aisimulate.cli.arguments import add_price_option, natural, port
 from aisimulate.cli.exit_codes import DONE
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
@@ -42,9 +42,7 @@ def _parser() -> OneLineParser:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="where to write it (default: RUN.html, here)"
     )
-    parser.add_argument(
-        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
-    )
+    add_price_option(parser)
     parser.add_argument(
         "--compare",
         metavar="OTHER",

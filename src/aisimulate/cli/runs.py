@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.arguments import positive, price
+from aisimulate.cli.arguments import add_price_option, positive
 from aisimulate.cli.exit_codes import DONE
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
@@ -41,9 +41,7 @@ def _parser() -> OneLineParser:
     listed.set_defaults(run=_list)
     shown = commands.add_parser("show", help="the ranking of a run, so far")
     shown.add_argument("--top", type=positive, default=_ROWS, metavar="N", help="show the N best")
-    shown.add_argument(
-        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
-    )
+    add_price_option(shown)
     shown.set_defaults(run=_show)
     exported = commands.add_parser("export", help="every attempt of a run, for other programs")
     exported.add_argument("--format", choices=tuple(_EXPORTS), default="json", help="default: %(default)s")

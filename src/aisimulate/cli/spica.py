@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.arguments import natural, positive, price, share
+from aisimulate.cli.arguments import add_price_option, natural, positive, share
 from aisimulate.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import fail, show
@@ -15,7 +15,7 @@ from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.core.console import say
-from aisimulate.core.errors import InputError
+from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.report.answer import answer_of_search, answer_text, first_origins
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
@@ -99,9 +99,7 @@ def _add_output(parser: OneLineParser, default_format: str) -> None:
         default=default_format,
         help="what to print (default: %(default)s)",
     )
-    parser.add_argument(
-        "--gpu-hour-price", type=price, metavar="X", help="also show what a million output tokens cost"
-    )
+    add_price_option(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress, notes or summary on stderr")
 
 
@@ -225,11 +223,22 @@ def _result_text(result: SearchResult, arguments: argparse.Namespace, ledger: Le
         return ""
     if arguments.format == "table":
         top = arguments.top or _TABLE_ROWS
-        origins = first_origins(result)
-        if ledger is not None and origins:
-            ledger.describe(first_origins=origins)
-        return answer_text(answer_of_search(result, origins, candidates), top, arguments.gpu_hour_price)
+        answer = answer_of_search(result, _first_origins(result, ledger), candidates)
+        return answer_text(answer, top, arguments.gpu_hour_price)
     return "\n".join([*ranking_lines(goal, candidates, arguments.top), ""])
+
+
+def _first_origins(result: SearchResult, ledger: Ledger | None) -> str:
+    """Say where the first candidate's pass times came from, and record it with the run.
+
+    The answer stands without it: Ctrl-C, or a record that cannot be written, leaves it out.
+    """
+    origins = ""
+    with suppress(KeyboardInterrupt, AISimulateError):
+        origins = first_origins(result)
+        if ledger is not None and origins and result.problem is None:
+            ledger.describe(first_origins=origins)
+    return origins
 
 
 def _remark(result: SearchResult) -> str:

@@ -55,6 +55,7 @@ _METRICS = (
     ("max_itl_ms", "Inter-token latency per gap, longest", "ms"),
     ("p99_e2e_latency_ms", "Request latency, p99", "ms"),
 )
+_REUSE = "prefix_cache_reused_ratio"
 
 
 def figures(goal: OptimizationGoal, gpu_hour_price: float | None = None) -> list[Figure]:
@@ -73,7 +74,7 @@ def figures(goal: OptimizationGoal, gpu_hour_price: float | None = None) -> list
     found += [Figure(name, title, unit, "min", partial(_metric, name)) for name, title, unit in _METRICS]
     return [
         *found,
-        Figure("prefix_cache_reused_ratio", "Prompt tokens reused", "share", "max", _reuse),
+        Figure(_REUSE, "Prompt tokens reused", "share", "max", partial(_metric, _REUSE)),
         Figure("gpus", "GPUs, average", "GPUs", "min", _gpus),
     ]
 
@@ -90,10 +91,6 @@ def _objective(target: OptimizationTarget, candidate: Candidate) -> float | None
 
 def _metric(name: str, candidate: Candidate) -> float | None:
     return candidate.metrics.get(name)
-
-
-def _reuse(candidate: Candidate) -> float | None:
-    return candidate.metrics.get("prefix_cache_reused_ratio")
 
 
 def _gpus(candidate: Candidate) -> float | None:

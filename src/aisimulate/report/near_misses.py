@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.shapes import knobs_text, workers_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 def near_miss_lines(outcomes: Iterable[Outcome]) -> list[str]:
     """Write one line per candidate: what it is, which bounds it misses and by how much."""
-    lines = []
-    for outcome in outcomes:
-        workers = f"{shape_text(outcome.config)} x {replicas_text(outcome.config)}"
-        lines.append(f"nearest: {workers}, {knobs_text(outcome.config)}: {outcome.reason}")
-    return lines
+    return [
+        f"nearest: {workers_text(outcome.config)}, {knobs_text(outcome.config)}: {outcome.reason}"
+        for outcome in outcomes
+    ]

@@ -11,7 +11,7 @@ from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.columns import aligned
 from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.numbers import number_text
-from aisimulate.report.shapes import knobs_text, replicas_text, shape_text
+from aisimulate.report.shapes import knobs_text, workers_text
 from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.score import objective_value
 
@@ -123,7 +123,7 @@ def _layout(candidate: Candidate | None) -> str:
     if candidate is None:
         return "-"
     config = candidate.config
-    return f"{shape_text(config)} x {replicas_text(config)}, {knobs_text(config)}"
+    return f"{workers_text(config)}, {knobs_text(config)}"
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reading the file of a search."""
+"""Reading a search: from its file, or from what such a file holds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ from aisimulate.spica.yaml_file import load_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+def search_of(document: object) -> SmartSearchConfig:
+    """Validate what a search file holds. Raises InputError with one line that names the field."""
+    try:
+        return SmartSearchConfig.model_validate(document)
+    except ValidationError as error:
+        raise InputError(one_line(error, "", SmartSearchConfig)) from error
 
 
 def read_search(path: Path, change: Callable[[object], object] | None = None) -> SmartSearchConfig:

@@ -43,6 +43,11 @@ def replicas_text(config: Mapping[str, Any]) -> str:
     return " | ".join(str(shape_field(config, role, "replicas")) for role in roles(config))
 
 
+def workers_text(config: Mapping[str, Any]) -> str:
+    """Name all workers: their shapes and how many there are."""
+    return f"{shape_text(config)} x {replicas_text(config)}"
+
+
 def knobs_text(config: Mapping[str, Any], telling: Sequence[str] = ()) -> str:
     """Give what else was chosen: batching per role, and router, policy and load when they say something.
 
@@ -85,8 +90,7 @@ def gpus_text(candidate: Candidate) -> str:
 def candidate_text(candidate: Candidate, telling: Sequence[str] = ()) -> str:
     """Name a whole deployment: worker shapes, replicas, GPUs, and what else was chosen."""
     config = candidate.config
-    workers = f"{shape_text(config)} x {replicas_text(config)}"
-    return f"{workers} on {gpus_text(candidate)} GPUs, {knobs_text(config, telling)}"
+    return f"{workers_text(config)} on {gpus_text(candidate)} GPUs, {knobs_text(config, telling)}"
 
 
 def _worker(config: Mapping[str, Any], role: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.engines.command import option
+from aisimulate.report.export.config_map import FOLDER, config_map, mount_files
 from aisimulate.report.export.coverage import unexpressed
 from aisimulate.report.export.deployment import GPUS_PER_NODE, Export, refuse_nodes
 from aisimulate.report.export.texts import head, yaml_text
@@ -18,7 +19,6 @@ _IMAGES = {
     "sglang": "lmsysorg/sglang:v{}",
     "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:{}",
 }
-_FOLDER = "/aisimulate"
 _PAIR_REMARK = "the way from a prefill to a decode worker: a proxy for the engine has to join the two pools"
 
 
@@ -35,7 +35,7 @@ def export_compose(deployment: Deployment, target: str) -> Export:
         for number in range(pool.role.replicas):
             services[f"{pool.role.name}-{number}"] = _service(deployment, pool, first_gpu)
             first_gpu += pool.role.gpus_per_worker
-    files = {name: text for pool in deployment.pools for name, text in pool.command.files.items()}
+    files = deployment.files
     if not deployment.is_pair:
         files["nginx.conf"] = _balancer(list(services))
         services["front"] = _front(list(services))
@@ -50,11 +50,8 @@ def export_kubernetes(deployment: Deployment, target: str) -> Export:
     """Write a Deployment and a Service for each role. Raises InputError for workers that span nodes."""
     refuse_nodes(deployment, target)
     remarks = _remarks(deployment)
-    documents = []
-    files = {name: text for pool in deployment.pools for name, text in pool.command.files.items()}
-    if files:
-        meta = {"name": f"{deployment.name}-files"}
-        documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": files})
+    files = deployment.files
+    documents = [config_map(deployment, files)] if files else []
     for pool in deployment.pools:
         documents += [_kubernetes_deployment(deployment, pool), _kubernetes_service(deployment, pool)]
     return Export({"kubernetes.yaml": yaml_text(documents, head(deployment, remarks))}, remarks)
@@ -69,10 +66,10 @@ def _image(deployment: Deployment) -> str:
     return _IMAGES[deployment.backend].format(deployment.version)
 
 
-def _arguments(deployment: Deployment, pool: Pool, folder: str) -> list[str]:
-    """Give the arguments in a container, where files lie in `folder` and the server must listen to all."""
+def _arguments(pool: Pool) -> list[str]:
+    """Give the arguments in a container, where files lie in a folder and the server must listen to all."""
     command = pool.command
-    named = [f"{folder}/{item}" if item in command.files else item for item in command.argv]
+    named = [f"{FOLDER}/{item}" if item in command.files else item for item in command.argv]
     served = [*option("--host", "0.0.0.0"), *option("--port", _PORT)]
     return [*named, *served]
 
@@ -90,13 +87,13 @@ def _service(deployment: Deployment, pool: Pool, first_gpu: int) -> dict[str, An
     service: dict[str, Any] = {
         "image": _image(deployment),
         "entrypoint": [],
-        "command": [_escaped(item) for item in _arguments(deployment, pool, _FOLDER)],
+        "command": [_escaped(item) for item in _arguments(pool)],
         "ipc": "host",
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
         "volumes": ["huggingface:/root/.cache/huggingface"],
         "deploy": {"resources": {"reservations": {"devices": [device]}}},
     }
-    service["volumes"] += [f"./{name}:{_FOLDER}/{name}:ro" for name in pool.command.files]
+    service["volumes"] += [f"./{name}:{FOLDER}/{name}:ro" for name in pool.command.files]
     return service
 
 
@@ -140,10 +137,10 @@ def _labels(deployment: Deployment, pool: Pool) -> dict[str, str]:
 
 def _kubernetes_deployment(deployment: Deployment, pool: Pool) -> dict[str, Any]:
     labels = _labels(deployment, pool)
-    container: dict[str, Any] = {
+    container = {
         "name": "engine",
         "image": _image(deployment),
-        "command": _arguments(deployment, pool, _FOLDER),
+        "command": _arguments(pool),
         "ports": [{"containerPort": _PORT}],
         "envFrom": [{"secretRef": {"name": "hf-token-secret", "optional": True}}],
         "resources": {"limits": {"nvidia.com/gpu": str(pool.role.gpus_per_worker)}},
@@ -155,12 +152,11 @@ def _kubernetes_deployment(deployment: Deployment, pool: Pool) -> dict[str, Any]
         },
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
-    volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    volumes = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    spec = {"containers": [container], "volumes": volumes}
     if pool.command.files:
-        name = f"{deployment.name}-files"
-        container["volumeMounts"].append({"name": name, "mountPath": _FOLDER, "readOnly": True})
-        volumes.append({"name": name, "configMap": {"name": name}})
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": volumes}}
+        mount_files(deployment, spec)
+    pod = {"metadata": {"labels": labels}, "spec": spec}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

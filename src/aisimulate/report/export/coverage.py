@@ -61,11 +61,11 @@ def unexpressed(deployment: Deployment, abilities: Collection[str]) -> list[str]
     config = deployment.config
     remarks = [remark for pool in deployment.pools for remark in pool.command.remarks]
     if deployment.routes_by_cache and ROUTER not in abilities:
-        values = _values(config, ROUTER_WEIGHTS)
+        values = settings_text(config, ROUTER_WEIGHTS)
         remarks.append(
             f"router_mode kv_router ({values}): put such a router in front of the workers yourself"
         )
-    pins = _values(config, ADMISSION_PINS)
+    pins = settings_text(config, ADMISSION_PINS)
     if pins and ADMISSION not in abilities:
         remarks.append(f"admission control ({pins}) is up to your router")
     if deployment.planner is not None and PLANNER not in abilities:
@@ -74,13 +74,14 @@ def unexpressed(deployment: Deployment, abilities: Collection[str]) -> list[str]
             "are those of the start"
         )
     if config.get("num_g3_blocks"):
-        values = _values(config, DISK_FIELDS)
+        values = settings_text(config, DISK_FIELDS)
         remarks.append(f"the disk behind host memory ({values}) has no option of the server")
     remarks += [f"{name} {value}: not known to this export" for name, value in _unknown(config)]
     return list(dict.fromkeys(remarks))
 
 
-def _values(config: Mapping[str, Any], names: Collection[str]) -> str:
+def settings_text(config: Mapping[str, Any], names: Collection[str]) -> str:
+    """Write the settings of these names that a candidate has."""
     given = ((name, config.get(name)) for name in names)
     return ", ".join(f"{name} {value}" for name, value in given if value is not None and value is not False)
 

@@ -64,6 +64,11 @@ class Deployment:
         return f"aisim-{text}"[:_NAME_LENGTH].strip("-")
 
     @property
+    def files(self) -> dict[str, str]:
+        """The files that the commands of its engines name."""
+        return {name: text for pool in self.pools for name, text in pool.command.files.items()}
+
+    @property
     def is_pair(self) -> bool:
         """Whether it has a prefill and a decode pool."""
         return len(self.pools) > 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import InputError
 from aisimulate.report.engines.command import option
 from aisimulate.report.engines.trtllm import engine_file_lines
+from aisimulate.report.export.config_map import FOLDER, config_map, mount_files
 from aisimulate.report.export.coverage import ADMISSION, PLANNER, ROUTER, unexpressed
 from aisimulate.report.export.deployment import GPUS_PER_NODE, Export
 from aisimulate.report.export.texts import head, yaml_text
@@ -41,7 +42,6 @@ _KV_EVENTS = {"publisher": "zmq", "topic": "kv-events", "endpoint": "tcp://*:200
 _PREDICTORS = ("constant", "arima", "kalman", "prophet")
 # Where a prefill worker of SGLang is found by those that decode.
 _BOOTSTRAP_PORT = 12345
-_CONFIG_FOLDER = "/aisimulate"
 
 
 def export_dynamo(deployment: Deployment, target: str) -> Export:
@@ -61,10 +61,7 @@ def export_dynamo(deployment: Deployment, target: str) -> Export:
         "metadata": {"name": deployment.name},
         "spec": {"components": components},
     }
-    documents = [graph]
-    if files:
-        meta = {"name": f"{deployment.name}-files"}
-        documents.insert(0, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": files})
+    documents = [config_map(deployment, files), graph] if files else [graph]
     text = yaml_text(documents, head(deployment, remarks))
     return Export({"dynamo.yaml": text}, remarks)
 
@@ -115,12 +112,9 @@ def _worker(deployment: Deployment, pool: Pool) -> dict[str, Any]:
     nodes = pool.nodes_per_worker
     gpus = min(pool.role.gpus_per_worker, GPUS_PER_NODE)
     container["resources"] = {"limits": {"nvidia.com/gpu": str(gpus)}}
-    mounts = deployment.backend == "trtllm"
-    worker = _component(
-        pool.role.name, _TYPES[pool.role.name], pool.role.replicas, _mounted(deployment, container, mounts)
-    )
-    if mounts:
-        worker["podTemplate"]["spec"]["volumes"] = _volumes(deployment)
+    worker = _component(pool.role.name, _TYPES[pool.role.name], pool.role.replicas, container)
+    if deployment.backend == "trtllm":
+        mount_files(deployment, worker["podTemplate"]["spec"])
     if nodes > 1:
         worker["multinode"] = {"nodeCount": nodes}
     return worker
@@ -158,7 +152,7 @@ def _trtllm_arguments(deployment: Deployment, role: Role) -> list[str]:
         arguments.append("--enable-attention-dp")
     if role.config.get("context_length") is not None:
         arguments += option("--max-seq-len", role.config["context_length"])
-    arguments += option("--extra-engine-args", f"{_CONFIG_FOLDER}/{role.name}.yaml")
+    arguments += option("--extra-engine-args", f"{FOLDER}/{role.name}.yaml")
     if role.is_pair:
         arguments += option("--disaggregation-mode", role.name)
     if deployment.routes_by_cache and role.setting("enable_prefix_caching"):
@@ -171,10 +165,10 @@ def _planner(deployment: Deployment) -> dict[str, Any]:
         "name": "main",
         "image": f"nvcr.io/nvidia/ai-dynamo/dynamo-planner:{DYNAMO_VERSION}",
         "command": ["python3", "-m", "dynamo.planner"],
-        "args": ["--config", f"{_CONFIG_FOLDER}/planner.json"],
+        "args": ["--config", f"{FOLDER}/planner.json"],
     }
-    planner = _component("Planner", "planner", 1, _mounted(deployment, container, True))
-    planner["podTemplate"]["spec"]["volumes"] = _volumes(deployment)
+    planner = _component("Planner", "planner", 1, container)
+    mount_files(deployment, planner["podTemplate"]["spec"])
     return planner
 
 
@@ -212,15 +206,3 @@ def _container(deployment: Deployment, command: list[str], arguments: list[str])
         "args": arguments,
         "envFrom": [{"secretRef": {"name": "hf-token-secret"}}],
     }
-
-
-def _mounted(deployment: Deployment, container: dict[str, Any], mounts: bool) -> dict[str, Any]:
-    if not mounts:
-        return container
-    mount = {"name": f"{deployment.name}-files", "mountPath": _CONFIG_FOLDER, "readOnly": True}
-    return {**container, "volumeMounts": [mount]}
-
-
-def _volumes(deployment: Deployment) -> list[dict[str, Any]]:
-    name = f"{deployment.name}-files"
-    return [{"name": name, "configMap": {"name": name}}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
-from aisimulate.report.export.coverage import ROUTER, unexpressed
+from aisimulate.report.export.coverage import ROUTER, settings_text, unexpressed
 from aisimulate.report.export.deployment import Export, refuse_nodes
 from aisimulate.report.export.texts import head, yaml_text
 from aisimulate.spica.choices import ROUTER_WEIGHTS
@@ -51,8 +51,7 @@ def export_llmd(deployment: Deployment, target: str) -> Export:
 def _router_remarks(deployment: Deployment) -> list[str]:
     if not deployment.routes_by_cache:
         return ["round robin: the endpoint picker sends to the shortest queue"]
-    weights = {name: deployment.config.get(name) for name in ROUTER_WEIGHTS}
-    given = ", ".join(f"{name} {value}" for name, value in weights.items() if value is not None)
+    given = settings_text(deployment.config, ROUTER_WEIGHTS)
     return [
         f"kv_router ({given}): the endpoint picker scores cached prefixes and queues by weights of its own"
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aisimulate.report.shapes import replicas_text, shape_text
+from aisimulate.report.shapes import workers_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +49,6 @@ def rejected_groups(run: RecordedRun, scrubber: Scrubber) -> list[Rejected]:
 def _layout(config: Mapping[str, Any]) -> str:
     """Name a deployment as far as it was built."""
     try:
-        return f"{shape_text(config)} x {replicas_text(config)}"
+        return workers_text(config)
     except (KeyError, TypeError, ValueError):
         return "not built"

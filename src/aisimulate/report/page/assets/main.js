@@ -28,14 +28,19 @@ function follow() {
   }
 }
 
-function drawAll() {
+/** Draw what shows all candidates; panels draw their own plots. */
+function drawOverview() {
   drawTradeoff(open, STATE.shown);
-  drawLatencies("latency-plot", [STATE.shown]);
-  drawInside(STATE.shown);
-  drawLatencies("compare-plot", [STATE.left, STATE.right]);
   drawHistory(open);
   drawImportance();
   drawParallel(open);
+}
+
+function drawAll() {
+  drawOverview();
+  drawLatencies("latency-plot", [STATE.shown]);
+  drawInside(STATE.shown);
+  drawLatencies("compare-plot", [STATE.left, STATE.right]);
 }
 
 function sortTable(head) {
@@ -118,7 +123,7 @@ if (BEST) {
   wireControls();
   showCandidate(STATE.shown);
   showComparison(STATE.left, STATE.right);
-  drawAll();
+  drawOverview();
   filterTable();
   follow();
   addEventListener("hashchange", follow);
