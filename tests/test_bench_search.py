@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from aisimulate.spica.pool_gp.fronts import front_of_two
 from aisimulate.spica.sampler import make_branch_sampler
+from tools.bench_search import child
 from tools.bench_search.problem import area
 from tools.bench_search.problems import PROBLEMS, best_score
 from tools.bench_search.rounds import search
@@ -54,6 +57,15 @@ def test_a_share_is_part_of_the_best_and_grows(agg):
 def test_a_search_repeats_itself(agg):
     first, second = (random_trail(agg, best_score("agg")) for _ in range(2))
     assert (first.shares, first.infeasible) == (second.shares, second.infeasible)
+
+
+@pytest.mark.parametrize("screen", ["on", "off"])
+def test_a_process_prints_how_its_search_went(monkeypatch, capsys, screen):
+    monkeypatch.setattr("sys.argv", ["child", "agg", "pool-gp", screen, "1", "40"])
+    assert child.main() == 0
+    trail = json.loads(capsys.readouterr().out)
+    assert (trail["measured"], trail["duplicates"]) == (40, 0)
+    assert (trail["shares"]["40"] > 0.87) == (screen == "on")  # the screen knows where to begin
 
 
 class Stuck:
