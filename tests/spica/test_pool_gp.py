@@ -113,7 +113,7 @@ def test_the_gradient_of_the_posterior():
 def test_a_process_predicts_and_knows_where_it_does_not_know():
     x = RNG.random((60, 3))
     y = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
-    process = GaussianProcess(3)
+    process = GaussianProcess()
     process.fit(unlabelled(x[:50]), y[:50])
     near, far = process.at(unlabelled(x[50:])), process.at(unlabelled(x[50:] + 3.0))
     assert np.abs(near.mean - y[50:]).max() < 0.2
@@ -123,7 +123,7 @@ def test_a_process_predicts_and_knows_where_it_does_not_know():
 def test_labels_have_offsets_of_their_own():
     numbers, labels = RNG.random((60, 2)), RNG.integers(0, 4, (60, 1))
     values = numbers[:, 0] + np.array([0.0, 3.0, -2.0, 1.0])[labels[:, 0]]
-    process = GaussianProcess(2, 1)
+    process = GaussianProcess()
     process.fit(Inputs(numbers, labels), values)
     middle = np.full((5, 2), 0.5)
     prediction = process.at(Inputs(middle, np.arange(5)[:, None]))
@@ -133,7 +133,7 @@ def test_labels_have_offsets_of_their_own():
 
 def test_believing_is_fitting_the_mean():
     x, y = RNG.random((40, 2)), RNG.standard_normal(40).cumsum()
-    process = GaussianProcess(2)
+    process = GaussianProcess()
     process.fit(unlabelled(x), y)
     candidates = unlabelled(RNG.random((20, 2)))
     prediction = process.at(candidates, beliefs=2)

@@ -60,7 +60,7 @@ class PoolOptimizer(Generic[Key]):
         self._keys: list[Key] = []
         self._logs: list[Floats] = []
         self._infeasible: list[Key] = []
-        self._model: Model | None = None
+        self._model = Model(objectives)
         self._hopeful: list[Key] = []
         self._shortlisted: list[Key] = []  # what the last ask chose from: as good a start as any
         self._queue: list[Key] | None = None
@@ -148,10 +148,9 @@ class PoolOptimizer(Generic[Key]):
         logs = np.maximum(logs, logs.max(0) - _WIDEST)
         prior = self._prior(self._keys)
         if prior is not None and contradicts(logs, prior):
-            self._band, prior, self.prior_dropped, self._model = None, None, True, None
+            self._band, prior, self.prior_dropped = None, None, True
+            self._model = Model(self._objectives)  # its inputs had the screen in them
         x = self._inputs(self._keys, prior)
-        if self._model is None:
-            self._model = Model(*x.columns, self._objectives)
         bad = x[slice(0)]
         if self._infeasible:
             bad = self._inputs(self._infeasible, self._prior(self._infeasible))
