@@ -201,11 +201,10 @@ class PoolOptimizer(Generic[Key]):
             return []
         labels = self._pool.labels(considered.keys)
         measured = self._pool.labels(self._keys)
-        expected = float(considered.gains.max())
+        gains, means, deviations, chance = considered.expected()
+        expected = float(gains.max())
         groups = hardly_known(measured, labels)
-        trials = best_of_groups(
-            considered.means, considered.deviations, considered.chance, groups, known, expected
-        )
+        trials = best_of_groups(means, deviations, chance, groups, known, expected)
         self._hopeful = [considered.keys[row] for trial in trials[:_MOST_HOPEFUL] for row in trial.rows]
         worthy = [trial for trial in trials if trial.value > max(expected, 0.0)]
         rows = dict.fromkeys(int(trial.rows[0]) for trial in worthy)
