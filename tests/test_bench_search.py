@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from aisimulate.spica.pool_gp.fronts import front_of_two
 from aisimulate.spica.sampler import make_branch_sampler
 from tools.bench_search import child
-from tools.bench_search.problem import area
 from tools.bench_search.problems import PROBLEMS, best_score
 from tools.bench_search.rounds import search
 from tools.bench_search.settings import SETTINGS, Row, Setting
@@ -101,13 +99,6 @@ def test_the_screen_of_a_problem_is_near_its_truth(agg):
             screened = agg.screen(suggestion.selection, suggestion.parallel_config)
             logs.append(np.log(measured.true) - np.log(screened))
     assert np.abs(np.median(logs, axis=0)).max() < 0.15
-
-
-def test_area():
-    points = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 4.0], [0.5, 0.5]])
-    assert area(points) == 7.0
-    assert area(points[front_of_two(points)]) == 7.0
-    assert area(np.empty((0, 2))) == 0.0
 
 
 def run(share, suggest_s=0.1, peak_mb=100.0, duplicates=0):
