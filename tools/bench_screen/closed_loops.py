@@ -9,6 +9,7 @@ import numpy as np
 
 from aisimulate.spica.pool_gp.design import spread_over_front
 from aisimulate.spica.pool_gp.fronts import area
+from aisimulate.spica.pool_gp.screening import near_to
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.screen.goals import objective_columns
 from aisimulate.spica.screen.whole_pool import screen_branch
@@ -138,7 +139,7 @@ def _front_lines(asked: Problem, pools: Sequence[PoolScreen], seed: int) -> Iter
     rows = spread_over_front(screened, 48)
     first = _truth(_replay_rows(asked, pools, rows))
     others = [row for row in spread_over_front(screened, 144) if row not in set(rows)]
-    near = _band(screened, 0.02)
+    near = near_to(screened[spread_over_front(screened, 400)], screened, 0.02)
     others += np.random.default_rng(seed).choice(near, min(24, len(near)), replace=False).tolist()
     known = np.concatenate([first, _truth(_replay_rows(asked, pools, others))])
     share = area(first) / area(known)
@@ -148,14 +149,6 @@ def _front_lines(asked: Problem, pools: Sequence[PoolScreen], seed: int) -> Iter
         ">= .98",
         share >= 0.98,
     )
-
-
-def _band(screened: Floats, slack: float) -> NDArray[np.intp]:
-    """List the rows that are within a share of `slack` behind the front."""
-    near = np.zeros(len(screened), dtype=bool)
-    for row in spread_over_front(screened, 400):
-        near |= (screened >= screened[row] / (1 + slack)).all(1)
-    return np.flatnonzero(near)
 
 
 def _replay_rows(asked: Problem, pools: Sequence[PoolScreen], rows: Sequence[int]) -> list[Measured]:
