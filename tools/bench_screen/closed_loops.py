@@ -13,7 +13,7 @@ from aisimulate.spica.pool_gp.screening import near_to
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.screen.goals import objective_columns
 from aisimulate.spica.screen.whole_pool import screen_branch
-from tools.bench_screen.candidates import Measured, Problem, measured, problem, replayed
+from tools.bench_screen.candidates import Measured, Problem, estimated, measured, problem, replayed
 from tools.bench_screen.figures import accuracy, spearman
 from tools.bench_screen.lines import Line, percent
 
@@ -86,7 +86,8 @@ def accuracy_lines(each: int, seed: int) -> Iterator[Line]:
     for name, (space, prompt, output) in SETS.items():
         asked = closed_loop(name, space, prompt, output)
         done = measured(asked, each, seed)
-        truth, guess = _truth(done), _estimates(asked, done)
+        truth = _truth(done)
+        guess = objective_columns(estimated(asked, done), asked.plan.config.goal.targets)
         errors.append(abs(guess / truth - 1))
         for column, what in enumerate(("tok/s/GPU", "tok/s/user")):
             found = accuracy(truth[:, column], guess[:, column])
@@ -181,14 +182,3 @@ def _truth(done: Sequence[Measured]) -> Floats:
             for each in done
         ]
     )
-
-
-def _estimates(asked: Problem, done: Sequence[Measured]) -> Floats:
-    """Estimate the same candidates; all of one deployment mode at a time."""
-    found = np.empty((len(done), 2))
-    modes = np.array([each.selection["deployment_mode"] for each in done])
-    for mode in dict.fromkeys(modes.tolist()):
-        rows = np.flatnonzero(modes == mode)
-        points = [(done[row].selection, done[row].parallel_config) for row in rows.tolist()]
-        found[rows] = objective_columns(asked.screen.estimate(points), asked.plan.config.goal.targets)
-    return found
