@@ -47,7 +47,6 @@ class Rows:
 class PoolScreen:
     """A screened branch: one estimate per row."""
 
-    branch: BranchSpace
     structures: Structures
     rows: Rows
     estimates: EstimateColumns
@@ -74,7 +73,7 @@ def screen_branch(
     pools = [screen.engines.columns(role, role_points(role, units)) for role in roles]
     rows = _rows(config, branch, structures, screen.capacity(pools[-1]))
     block = _OPEN_BLOCK if arrive else _BLOCK
-    return PoolScreen(branch, structures, rows, _in_blocks(screen, pools, rows, block, on_block))
+    return PoolScreen(structures, rows, _in_blocks(screen, pools, rows, block, on_block))
 
 
 def _rows(config: SmartSearchConfig, branch: BranchSpace, structures: Structures, capacity: Ints) -> Rows:
