@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from aisimulate.spica.pool_gp.fronts import front_of_two
 from aisimulate.spica.sampler import make_branch_sampler
-from tools.bench_search.problem import area
+from tools.bench_search import child
 from tools.bench_search.problems import PROBLEMS, best_score
 from tools.bench_search.rounds import search
 from tools.bench_search.settings import SETTINGS, Row, Setting
@@ -56,6 +57,15 @@ def test_a_search_repeats_itself(agg):
     assert (first.shares, first.infeasible) == (second.shares, second.infeasible)
 
 
+@pytest.mark.parametrize("screen", ["on", "off"])
+def test_a_process_prints_how_its_search_went(monkeypatch, capsys, screen):
+    monkeypatch.setattr("sys.argv", ["child", "agg", "pool-gp", screen, "1", "40"])
+    assert child.main() == 0
+    trail = json.loads(capsys.readouterr().out)
+    assert (trail["measured"], trail["duplicates"]) == (40, 0)
+    assert (trail["shares"]["40"] > 0.87) == (screen == "on")  # the screen knows where to begin
+
+
 class Stuck:
     """Asks for the same deployment again and again."""
 
@@ -89,13 +99,6 @@ def test_the_screen_of_a_problem_is_near_its_truth(agg):
             screened = agg.screen(suggestion.selection, suggestion.parallel_config)
             logs.append(np.log(measured.true) - np.log(screened))
     assert np.abs(np.median(logs, axis=0)).max() < 0.15
-
-
-def test_area():
-    points = np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 4.0], [0.5, 0.5]])
-    assert area(points) == 7.0
-    assert area(points[front_of_two(points)]) == 7.0
-    assert area(np.empty((0, 2))) == 0.0
 
 
 def run(share, suggest_s=0.1, peak_mb=100.0, duplicates=0):

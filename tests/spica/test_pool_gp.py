@@ -8,7 +8,7 @@ from scipy.optimize import check_grad
 
 from aisimulate.spica.pool_gp import hyperparameters as hyper
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
-from aisimulate.spica.pool_gp.fronts import front_of_many, front_of_two, layers
+from aisimulate.spica.pool_gp.fronts import area, front_of_many, front_of_two, layers
 from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
 from aisimulate.spica.pool_gp.improvement import (
     expected_area,
@@ -32,15 +32,6 @@ def draws(mean, deviation, count=400_000):
     return np.exp(mean + deviation * RNG.standard_normal((count, len(mean))))
 
 
-def hypervolume_of_two(points):
-    """The area between the origin and the points (n, 2)."""
-    if not len(points):
-        return 0.0
-    rows = points[front_of_two(points)]
-    firsts = rows[:, 0]
-    return float(((firsts - np.append(firsts[1:], 0.0)) * rows[:, 1]).sum())
-
-
 def test_front_of_two_and_of_many_agree():
     points = RNG.random((200, 2)).round(1)
     brute = [
@@ -55,9 +46,9 @@ def test_front_of_two_and_of_many_agree():
     assert sorted(front_of_two(points)) == list(front_of_many(points)) == brute
 
 
-def test_hypervolume():
-    assert hypervolume_of_two(KNOWN) == 3 * 1 + 2 * 1 + 1 * 2
-    assert hypervolume_of_two(np.empty((0, 2))) == 0.0
+def test_area():
+    assert area(KNOWN) == area(KNOWN[front_of_two(KNOWN)]) == 3 * 1 + 2 * 1 + 1 * 2
+    assert area(np.empty((0, 2))) == 0.0
 
 
 def test_layers_peel_everything_once():
@@ -82,10 +73,8 @@ def test_expected_improvement():
 @pytest.mark.parametrize("known", [KNOWN, KNOWN[:1], KNOWN[:0]])
 def test_expected_area_is_the_mean_gain_of_area(known):
     mean, deviation = np.array([0.6, 0.5]), np.array([0.5, 0.3])
-    before = hypervolume_of_two(known)
-    gains = [
-        hypervolume_of_two(np.vstack([known, value])) - before for value in draws(mean, deviation, 20_000)
-    ]
+    before = area(known)
+    gains = [area(np.vstack([known, value])) - before for value in draws(mean, deviation, 20_000)]
     exact = expected_area(mean[None], deviation[None], known)[0]
     assert exact == pytest.approx(np.mean(gains), rel=0.03)
 
@@ -113,7 +102,7 @@ def test_the_gradient_of_the_posterior():
 def test_a_process_predicts_and_knows_where_it_does_not_know():
     x = RNG.random((60, 3))
     y = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
-    process = GaussianProcess(3)
+    process = GaussianProcess()
     process.fit(unlabelled(x[:50]), y[:50])
     near, far = process.at(unlabelled(x[50:])), process.at(unlabelled(x[50:] + 3.0))
     assert np.abs(near.mean - y[50:]).max() < 0.2
@@ -123,7 +112,7 @@ def test_a_process_predicts_and_knows_where_it_does_not_know():
 def test_labels_have_offsets_of_their_own():
     numbers, labels = RNG.random((60, 2)), RNG.integers(0, 4, (60, 1))
     values = numbers[:, 0] + np.array([0.0, 3.0, -2.0, 1.0])[labels[:, 0]]
-    process = GaussianProcess(2, 1)
+    process = GaussianProcess()
     process.fit(Inputs(numbers, labels), values)
     middle = np.full((5, 2), 0.5)
     prediction = process.at(Inputs(middle, np.arange(5)[:, None]))
@@ -133,7 +122,7 @@ def test_labels_have_offsets_of_their_own():
 
 def test_believing_is_fitting_the_mean():
     x, y = RNG.random((40, 2)), RNG.standard_normal(40).cumsum()
-    process = GaussianProcess(2)
+    process = GaussianProcess()
     process.fit(unlabelled(x), y)
     candidates = unlabelled(RNG.random((20, 2)))
     prediction = process.at(candidates, beliefs=2)
@@ -208,7 +197,7 @@ def share_after(pool, measurements):
             optimizer.tell(key, value)
             seen.append(value)
     whole = pool.truth([(x, y) for x in range(40) for y in range(40)])
-    return hypervolume_of_two(np.array(seen)) / hypervolume_of_two(whole), optimizer
+    return area(np.array(seen)) / area(whole), optimizer
 
 
 def wrong(pool, keys):

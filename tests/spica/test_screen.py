@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from screen_fakes import SPACE, Steps, pool
 
 from aisimulate.core.errors import TimingError
 from aisimulate.spica.config import SmartSearchConfig
@@ -13,38 +14,13 @@ from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 from aisimulate.spica.screen.branch_screen import BranchScreen
 from aisimulate.spica.screen.closed_loop import ClosedLoop, screen_aggregated, screen_disaggregated
-from aisimulate.spica.screen.columns import PoolColumns, doubt_texts
+from aisimulate.spica.screen.columns import doubt_texts
 from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.screen.step_book import StepBook
 from aisimulate.spica.search import _context
 
-
-class Steps:
-    """10 ms per decode pass, 1 ms per 100 prompt tokens."""
-
-    def prefill_ms(self, batch, new_tokens, prefix_tokens):
-        return batch * new_tokens / 100
-
-    def decode_ms(self, batch, context_tokens):
-        return 10.0
-
-
 BOOK = StepBook()
-STEPS = BOOK.add(Steps())
-
-
-def pool(**changes):
-    fields = {
-        "engines": STEPS,
-        "splits_budget": False,
-        "replicas": 1,
-        "ranks": 1,
-        "gpus": 1,
-        "max_batched_tokens": 8192,
-        "max_seqs": 256,
-        "kv_tokens": 1_000_000,
-    }
-    return PoolColumns(**{name: np.atleast_1d(value) for name, value in (fields | changes).items()})
+BOOK.add(Steps(100))
 
 
 def load(prompt_tokens, output_tokens, *concurrency):
@@ -158,16 +134,7 @@ def test_what_has_no_data_has_no_estimate():
 def search_config(**workload):
     fields = {"isl": 512, "osl": 128, "kv_load_ratio": [0.002, 0.3], "num_request_ratio": 4}
     return SmartSearchConfig(
-        search_space={
-            "model_name": "meta-llama/Meta-Llama-3.1-8B",
-            "hardware_sku": "h200_sxm",
-            "gpu_budget": 4,
-            "deployment_mode": ["agg", "disagg"],
-            "backend": ["vllm", "sglang"],
-            "router_mode": ["round_robin"],
-            "planner_scaling_policy": ["disabled"],
-            "context_length": 4096,
-        },
+        search_space=SPACE | {"context_length": 4096},
         workload=fields | workload,
         goal={"target": "pareto"},
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from screen_fakes import SPACE, Steps, pool
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.spica.config import SmartSearchConfig
@@ -14,7 +15,7 @@ from aisimulate.spica.evaluate import Prepared, measure, prepare
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 from aisimulate.spica.screen.branch_screen import BranchScreen
-from aisimulate.spica.screen.columns import PoolColumns, doubt_texts
+from aisimulate.spica.screen.columns import doubt_texts
 from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.screen.open_loop import OpenLoop
 from aisimulate.spica.screen.requests import Requests
@@ -25,32 +26,8 @@ from aisimulate.spica.search import _context
 TRACE = Path(__file__).parents[2] / "examples/aisimulate/spica/traces/mooncake_conversation_1000.jsonl"
 
 
-class Steps:
-    """10 ms per decode pass, 1 ms per 10 prompt tokens."""
-
-    def prefill_ms(self, batch, new_tokens, prefix_tokens):
-        return batch * new_tokens / 10
-
-    def decode_ms(self, batch, context_tokens):
-        return 10.0
-
-
 BOOK = StepBook()
-STEPS = BOOK.add(Steps())
-
-
-def pool(**changes):
-    fields = {
-        "engines": STEPS,
-        "splits_budget": False,
-        "replicas": 1,
-        "ranks": 1,
-        "gpus": 1,
-        "max_batched_tokens": 8192,
-        "max_seqs": 256,
-        "kv_tokens": 1_000_000,
-    }
-    return PoolColumns(**{name: np.atleast_1d(value) for name, value in (fields | changes).items()})
+BOOK.add(Steps(10))
 
 
 def requests(*rows, ids=None):
@@ -134,15 +111,7 @@ def test_a_pair_waits_for_its_decode_pool():
 def search_config(**workload):
     fields = {"trace_path": str(TRACE)} | workload
     return SmartSearchConfig(
-        search_space={
-            "model_name": "meta-llama/Meta-Llama-3.1-8B",
-            "hardware_sku": "h200_sxm",
-            "gpu_budget": 6,
-            "deployment_mode": ["agg", "disagg"],
-            "backend": ["vllm", "sglang"],
-            "router_mode": ["round_robin"],
-            "planner_scaling_policy": ["disabled"],
-        },
+        search_space=SPACE | {"gpu_budget": 6},
         workload={name: value for name, value in fields.items() if value is not None},
         goal={"target": "goodput_per_gpu", "sla": {"ttft_ms": 2000, "itl_ms": 50}},
     )

@@ -8,22 +8,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import yaml
+from screen_fakes import SPACE
 
 from aisimulate.cli.screen import main
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.kv_estimate import resolve_backend_version
-from aisimulate.spica.parallel_enum import role_pools
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.screen.branch_screen import BranchScreen
 from aisimulate.spica.screen.whole_pool import screen_branch
 
-SPACE = {
-    "model_name": "meta-llama/Meta-Llama-3.1-8B",
-    "hardware_sku": "h200_sxm",
-    "gpu_budget": 4,
+ONE_BACKEND = SPACE | {
     "backend": ["vllm"],
-    "router_mode": ["round_robin"],
-    "planner_scaling_policy": ["disabled"],
     "agg_max_num_batched_tokens": [8192],
     "agg_max_num_seqs": [256, 512],
     "prefill_max_num_seqs": [1, 4],
@@ -35,7 +30,7 @@ WORKLOAD = {"isl": 512, "osl": 128, "kv_load_ratio": [0.0, 1.0], "num_request_ra
 
 def given(goal="pareto", space=(), workload=()):
     load = {name: value for name, value in (WORKLOAD | dict(workload)).items() if value is not None}
-    return {"search_space": SPACE | dict(space), "workload": load, "goal": {"target": goal}}
+    return {"search_space": ONE_BACKEND | dict(space), "workload": load, "goal": {"target": goal}}
 
 
 def screened(mode, **changes):
@@ -55,19 +50,7 @@ def test_the_pool_holds_what_single_estimates_say(mode):
         selection, config = pool.structures.point(number)
         in_flight = rows.loads[row] * pool.structures.copies[number]
         if number not in capacity:
-            last = list(role_pools(config))[-1]
-            columns = screen.engines.columns(
-                last,
-                [
-                    (
-                        "vllm",
-                        role_pools(config)[last],
-                        selection[f"{last}_max_num_batched_tokens"],
-                        selection[f"{last}_max_num_seqs"],
-                    )
-                ],
-            )
-            capacity[number] = int(screen.capacity(columns)[0])
+            capacity[number] = screen.capacity_of(selection, config)
         ratio = (in_flight + 0.5) / capacity[number]
         alone = screen.estimate([(selection | {"kv_load_ratio": ratio}, config)])
         for name in ("output_tok_s", "tok_s_user", "ttft_ms", "e2e_ms", "gpus"):

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aisimulate.spica.config import SmartSearchConfig
-from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, prepare
-from aisimulate.spica.evaluator import ReplayEvaluator
-from aisimulate.spica.kv_estimate import resolve_backend_version
+from aisimulate.spica.evaluate import Prepared, measure, prepare
 from aisimulate.spica.plan import plan_search
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 from aisimulate.spica.screen.branch_screen import BranchScreen
+from aisimulate.spica.screen.columns import unknown
+from aisimulate.spica.search import _context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from aisimulate.spica.evaluate import EvaluationContext
     from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.plan import SearchPlan
+    from aisimulate.spica.screen.columns import EstimateColumns
     from aisimulate.spica.search_space import BranchSpace
 
 
@@ -58,16 +61,9 @@ def problem(
         sweep={"early_stop": "off"},
     )
     plan = plan_search(config)
-    sku = plan.config.search_space.hardware_sku
-    versions = {backend: resolve_backend_version(sku, backend) for backend in plan.backends}
-    context = EvaluationContext(
-        config=plan.config,
-        evaluator=ReplayEvaluator(plan.config.workload, plan.config.goal),
-        backend_versions=versions,
-        model_context_tokens=plan.model_context_tokens,
-        trace_digest=plan.trace_digest,
-    )
-    return Problem(name, plan, context, BranchScreen(plan.config, versions, plan.model_context_tokens))
+    context = _context(plan, None, check=False)
+    screen = BranchScreen(plan.config, context.backend_versions, plan.model_context_tokens)
+    return Problem(name, plan, context, screen)
 
 
 def random_points(branch: BranchSpace, seed: int) -> Iterator[Suggestion]:
@@ -87,7 +83,18 @@ def measured(asked: Problem, each: int, seed: int) -> list[Measured]:
     found: list[Measured] = []
     for branch in asked.plan.branches:
         replays = (replayed(asked, point) for point in random_points(branch, seed))
-        found += [done for done, _ in zip(filter(None, replays), range(each), strict=False)]
+        found += islice(filter(None, replays), each)
+    return found
+
+
+def estimated(asked: Problem, done: Sequence[Measured]) -> EstimateColumns:
+    """Estimate candidates without their replays, all of one deployment mode at a time."""
+    found = unknown(np.zeros(len(done), dtype=np.int64))
+    modes = np.array([each.selection["deployment_mode"] for each in done])
+    for mode in dict.fromkeys(modes.tolist()):
+        rows = np.flatnonzero(modes == mode)
+        points = [(done[row].selection, done[row].parallel_config) for row in rows.tolist()]
+        found.put(rows, asked.screen.estimate(points))
     return found
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aisimulate.spica.pool_gp.design import spread_over_front
+from aisimulate.spica.pool_gp.fronts import area
+from aisimulate.spica.pool_gp.screening import near_to
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.screen.goals import objective_columns
 from aisimulate.spica.screen.whole_pool import screen_branch
-from tools.bench_screen.candidates import Measured, Problem, measured, problem, replayed
-from tools.bench_screen.figures import accuracy, hypervolume, spearman
+from tools.bench_screen.candidates import Measured, Problem, estimated, measured, problem, replayed
+from tools.bench_screen.figures import accuracy, spearman
 from tools.bench_screen.lines import Line, percent
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ def accuracy_lines(each: int, seed: int) -> Iterator[Line]:
     for name, (space, prompt, output) in SETS.items():
         asked = closed_loop(name, space, prompt, output)
         done = measured(asked, each, seed)
-        truth, guess = _truth(done), _estimates(asked, done)
+        truth = _truth(done)
+        guess = objective_columns(estimated(asked, done), asked.plan.config.goal.targets)
         errors.append(abs(guess / truth - 1))
         for column, what in enumerate(("tok/s/GPU", "tok/s/user")):
             found = accuracy(truth[:, column], guess[:, column])
@@ -110,7 +113,7 @@ def accuracy_lines(each: int, seed: int) -> Iterator[Line]:
 def _small_pool(name: str, truth: Floats, guess: Floats) -> Line:
     """Tell what the best 16 screened points hold of the pool's true hypervolume."""
     rows = spread_over_front(guess, 16)
-    share = hypervolume(truth[rows]) / hypervolume(truth)
+    share = area(truth[rows]) / area(truth)
     return Line(f"{name}, 16 of a pool of {len(truth)}", f"hypervolume {share:.4f}", ">= .99", share >= 0.99)
 
 
@@ -135,26 +138,18 @@ def _front_lines(asked: Problem, pools: Sequence[PoolScreen], seed: int) -> Iter
     parts = [objective_columns(pool.estimates, asked.plan.config.goal.targets) for pool in pools]
     screened = np.maximum(np.nan_to_num(np.concatenate(parts)), 1e-12)
     rows = spread_over_front(screened, 48)
-    first = _values(_replay_rows(asked, pools, rows))
+    first = _truth(_replay_rows(asked, pools, rows))
     others = [row for row in spread_over_front(screened, 144) if row not in set(rows)]
-    near = _band(screened, 0.02)
+    near = near_to(screened[spread_over_front(screened, 400)], screened, 0.02)
     others += np.random.default_rng(seed).choice(near, min(24, len(near)), replace=False).tolist()
-    known = np.concatenate([first, _values(_replay_rows(asked, pools, others))])
-    share = hypervolume(first) / hypervolume(known)
+    known = np.concatenate([first, _truth(_replay_rows(asked, pools, others))])
+    share = area(first) / area(known)
     yield Line(
         f"48 replays of it, of {len(known)} known",
         f"hypervolume {share:.4f}, rank of the 48 {spearman(first[:, 0], screened[rows, 0]):.3f}",
         ">= .98",
         share >= 0.98,
     )
-
-
-def _band(screened: Floats, slack: float) -> NDArray[np.intp]:
-    """List the rows that are within a share of `slack` behind the front."""
-    near = np.zeros(len(screened), dtype=bool)
-    for row in spread_over_front(screened, 400):
-        near |= (screened >= screened[row] / (1 + slack)).all(1)
-    return np.flatnonzero(near)
 
 
 def _replay_rows(asked: Problem, pools: Sequence[PoolScreen], rows: Sequence[int]) -> list[Measured]:
@@ -180,10 +175,6 @@ def _ratio(asked: Problem, selection: dict[str, Any], config: Any, in_flight: fl
     return min(1.0, (in_flight + 0.5) / max(1, capacity))
 
 
-def _values(done: Sequence[Measured]) -> Floats:
-    return _truth(done)
-
-
 def _truth(done: Sequence[Measured]) -> Floats:
     return np.array(
         [
@@ -191,14 +182,3 @@ def _truth(done: Sequence[Measured]) -> Floats:
             for each in done
         ]
     )
-
-
-def _estimates(asked: Problem, done: Sequence[Measured]) -> Floats:
-    """Estimate the same candidates; all of one deployment mode at a time."""
-    found = np.empty((len(done), 2))
-    modes = np.array([each.selection["deployment_mode"] for each in done])
-    for mode in dict.fromkeys(modes.tolist()):
-        rows = np.flatnonzero(modes == mode)
-        points = [(done[row].selection, done[row].parallel_config) for row in rows.tolist()]
-        found[rows] = objective_columns(asked.screen.estimate(points), asked.plan.config.goal.targets)
-    return found

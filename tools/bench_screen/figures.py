@@ -1,12 +1,10 @@
-"""Figures about estimates: errors, ranks and fronts."""
+"""Figures about estimates: errors and ranks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-
-from aisimulate.spica.pool_gp.fronts import front_of_two
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,10 +42,3 @@ def _ranks(values: Floats) -> Floats:
     ends = np.cumsum(counts)
     mean: Floats = (ends - (counts - 1) / 2)[places]
     return mean
-
-
-def hypervolume(points: Floats) -> float:
-    """Return the area that points (n, 2), more is better, dominate from the origin."""
-    rows = points[front_of_two(points)]
-    heights = np.diff(np.concatenate([[0.0], rows[:, 1]]))
-    return float((rows[:, 0] * heights).sum())

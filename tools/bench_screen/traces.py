@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tools.bench_screen.candidates import measured, problem
+from tools.bench_screen.candidates import estimated, measured, problem
 from tools.bench_screen.figures import accuracy
 from tools.bench_screen.lines import Line, percent
 
@@ -51,16 +51,11 @@ def _set_lines(name: str, model: str, gpus: int, path: str, each: int, seed: int
     goal = {"target": "goodput_per_gpu", "sla": _SLA}
     asked = problem(name, space, {"trace_path": path}, goal)
     done = measured(asked, each, seed)
-    estimates: dict[str, list[float]] = {metric: [] for metric in _METRICS}
-    for mode in ("agg", "disagg"):
-        points = [d for d in done if d.selection["deployment_mode"] == mode]
-        found = asked.screen.estimate([(point.selection, point.parallel_config) for point in points])
-        for metric, (_, field) in _METRICS.items():
-            estimates[metric] += getattr(found, field).tolist()
+    estimates = estimated(asked, done)
     gpus_used = np.array([each.prepared.config["used_gpus"] for each in done])
-    for metric, (key, _) in _METRICS.items():
+    for metric, (key, field) in _METRICS.items():
         truth = np.array([each.metrics[key] for each in done])
-        guess = np.array(estimates[metric])
+        guess = getattr(estimates, field)
         per = gpus_used if metric == "goodput/GPU" else 1
         found_accuracy = accuracy(truth / per, guess / per)
         yield Line(

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aisimulate.spica.parallel_enum import ReplicaParallelConfig
+from aisimulate.spica.pool_gp.fronts import area, front_of_two
 from aisimulate.spica.search_space import BranchSpace
-from tools.bench_search.hashed_noise import engine_bias, log_normal
-from tools.bench_search.problem import LOAD_STEPS, OBJECTIVES, Measured, area, load_step
+from tools.bench_search.hashed_noise import engine_bias
+from tools.bench_search.problem import LOAD_STEPS, load_step
 from tools.bench_search.step_tables import StepTables
+from tools.bench_search.two_goals import TwoGoals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 SEQS = (256, 512, 1024)
 _MOST_REQUESTS = 40_000
-_NOISE = 0.01
 _PRESSURE_FROM, _PRESSURE = 0.85, 2.0
 _SPREAD_COST = 0.04  # what each doubling of the replicas costs
 _CHUNK_TOKENS = (256, 32_768)
@@ -42,10 +43,8 @@ class Points:
     seqs: Ints
 
 
-class Agg:
+class Agg(TwoGoals[Points]):
     """The problem for one table of step times, up to 64 GPUs."""
-
-    objectives = OBJECTIVES
 
     def __init__(self, name: str, tables: str, backends: Sequence[str], gpu_budget: int = 64) -> None:
         self.name = name
@@ -55,26 +54,15 @@ class Agg:
         self.branch = agg_branch(self.tables, supported, knobs, gpu_budget, {"kv_load_ratio": (0.0, 1.0)})
         self._bias = np.array([engine_bias("a", engine) for engine in self.tables.names])
 
-    def measure(self, selection: Mapping[str, Any], config: ParallelConfig) -> Measured | None:
-        """Return the outcome of a configuration, with 1 % noise on what is observed."""
-        points = agg_points(self.tables, selection, config)
-        values, feasible = self.solve(points, np.array([load_step(selection)]))
-        if not feasible[0]:
-            return None
-        true = tuple(map(float, values[0]))
-        tag = repr((selection, config))
-        observed = [value * log_normal((tag, place), _NOISE) for place, value in enumerate(true)]
-        return Measured(tuple(observed), true)
+    def points(self, selection: Mapping[str, Any], config: ParallelConfig) -> Points:
+        """Return one deployment in columns."""
+        return agg_points(self.tables, selection, config)
 
     def screen(self, selection: Mapping[str, Any], config: ParallelConfig) -> list[float] | None:
         """Estimate by the tables alone: no KV pressure, no cost of spreading, no bias of the engine."""
-        points = agg_points(self.tables, selection, config)
+        points = self.points(selection, config)
         values, _ = self._values(points, np.array([load_step(selection)]), np.ones(1), exact=False)
         return [float(value) for value in values[0]]
-
-    def score(self, found: Sequence[Measured]) -> float:
-        """Return the area under what was measured, by its true values."""
-        return area(np.array([one.true for one in found]).reshape(-1, 2))
 
     def solve(self, points: Points, steps: Ints) -> tuple[Floats, NDArray[np.bool_]]:
         """Return both objectives at load ratios in thousandths, and which deployments can run."""
@@ -96,7 +84,7 @@ class Agg:
             values, feasible = self.solve(points, steps)
             best = np.concatenate([best, values[feasible]])
             if len(best) > 100_000:
-                best = _undominated(best)
+                best = best[front_of_two(best)]
         return area(best)
 
     def _values(
@@ -135,10 +123,8 @@ def pools(
     """List the pools that fit the budget, each with the backends that can run it."""
     supported: dict[ReplicaParallelConfig, frozenset[str]] = {}
     for backend in backends:
-        for shape in tables.shapes(backend):
-            for replicas in range(1, gpu_budget // shape.gpus_per_worker + 1):
-                pool = ReplicaParallelConfig(shape, replicas)
-                supported[pool] = supported.get(pool, frozenset()) | {backend}
+        for pool in tables.pools(backend, gpu_budget):
+            supported[pool] = supported.get(pool, frozenset()) | {backend}
     return supported
 
 
@@ -166,9 +152,3 @@ def agg_points(tables: StepTables, selection: Mapping[str, Any], config: Paralle
         selection["agg_max_num_seqs"],
     )
     return Points(*(np.array([column]) for column in columns))
-
-
-def _undominated(points: Floats) -> Floats:
-    from aisimulate.spica.pool_gp.fronts import front_of_two  # noqa: PLC0415
-
-    return points[front_of_two(points)]

@@ -9,7 +9,7 @@ import json
 import resource
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.sampler import make_branch_sampler
 from tools.bench_search.optuna_side import OptunaSide
@@ -17,6 +17,9 @@ from tools.bench_search.problems import PROBLEMS, best_score
 from tools.bench_search.rounds import search
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.samplers.base import BranchSampler
     from tools.bench_search.problem import Problem
 
@@ -37,13 +40,17 @@ def _sampler(problem: Problem, policy: str, screened: bool, seed: int) -> Branch
     if policy.startswith("optuna-"):
         start = _sampler(problem, "pool-gp", screened, seed) if screened else None
         return OptunaSide(problem, policy.removeprefix("optuna-"), seed, start)
+
+    def screen(points: Sequence[tuple[Mapping[str, Any], ParallelConfig]]) -> list[list[float] | None]:
+        return [problem.screen(selection, config) for selection, config in points]
+
     return make_branch_sampler(
         problem.branch,
         study_id=problem.name,
         objectives=problem.objectives,
         seed=seed,
         policy=policy,
-        screen=problem.screen if screened else None,
+        screen=screen if screened else None,
     )
 
 

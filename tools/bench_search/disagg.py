@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aisimulate.spica.parallel_enum import DisaggParallelConfig, ReplicaParallelConfig
+from aisimulate.spica.parallel_enum import DisaggParallelConfig
+from aisimulate.spica.pool_gp.fronts import area
 from aisimulate.spica.search_space import BranchSpace
-from tools.bench_search.hashed_noise import engine_bias, log_normal
-from tools.bench_search.problem import LOAD_STEPS, OBJECTIVES, Measured, area, load_step
+from tools.bench_search.hashed_noise import engine_bias
+from tools.bench_search.problem import LOAD_STEPS, load_step
 from tools.bench_search.step_tables import StepTables
+from tools.bench_search.two_goals import TwoGoals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 PREFILL_SEQS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DECODE_SEQS = (256, 512, 1024)
 MOST_REQUESTS = 30_000
-_NOISE = 0.01
 _HALVINGS = 34
 _PRESSURE_FROM, _PRESSURE = 0.85, 2.0
 
@@ -48,30 +49,16 @@ class Points:
     decode_seqs: Ints
 
 
-class Disagg:
+class Disagg(TwoGoals[Points]):
     """The problem for one table of step times, up to 64 GPUs."""
-
-    objectives = OBJECTIVES
 
     def __init__(self, name: str, tables: str, backends: Sequence[str], gpu_budget: int = 64) -> None:
         self.name = name
         self.tables = StepTables(tables)
-        self.gpu_budget = gpu_budget
         self.branch = _branch(self.tables, backends, gpu_budget)
         names = self.tables.names
         self._decode_bias = np.array([engine_bias("d", engine) for engine in names])
         self._prefill_bias = np.array([engine_bias("p", engine) for engine in names])
-
-    def measure(self, selection: Mapping[str, Any], config: ParallelConfig) -> Measured | None:
-        """Return the outcome of a configuration, with 1 % noise on what is observed."""
-        points, steps = self._points(selection, config), load_step(selection)
-        values, feasible = self.solve(points, np.array([steps]))
-        if not feasible[0]:
-            return None
-        true = tuple(map(float, values[0]))
-        tag = repr((selection, config))
-        observed = [value * log_normal((tag, place), _NOISE) for place, value in enumerate(true)]
-        return Measured(tuple(observed), true)
 
     def screen(self, selection: Mapping[str, Any], config: ParallelConfig) -> list[float] | None:
         """Estimate by the tables alone: the slower of decode and prefill."""
@@ -94,10 +81,6 @@ class Disagg:
         prompts = config.prefill.replicas * config.prefill.shape.dp * batch
         rate = min(min(running, most) / (tables.osl * gap_s), prompts / pass_s)
         return [rate * tables.osl / config.total_gpus, 1.0 / gap_s]
-
-    def score(self, found: Sequence[Measured]) -> float:
-        """Return the area under what was measured, by its true values."""
-        return area(np.array([one.true for one in found]).reshape(-1, 2))
 
     def held(self, points: Points) -> Floats:
         """Count the requests that the decode pool's KV caches hold."""
@@ -174,7 +157,8 @@ class Disagg:
         room = np.array(self.tables.budgets)[points.budget] // self.tables.isl
         return np.minimum(points.prefill_seqs, room)
 
-    def _points(self, selection: Mapping[str, Any], config: ParallelConfig) -> Points:
+    def points(self, selection: Mapping[str, Any], config: ParallelConfig) -> Points:
+        """Return one deployment in columns."""
         assert isinstance(config, DisaggParallelConfig)
         engines, backend = self.tables.engines, selection["backend"]
         columns = (
@@ -193,11 +177,7 @@ def _branch(tables: StepTables, backends: Sequence[str], gpu_budget: int) -> Bra
     """Pair every prefill pool with every decode pool of the same backend that fits beside it."""
     supported: dict[DisaggParallelConfig, frozenset[str]] = {}
     for backend in backends:
-        pools = [
-            ReplicaParallelConfig(shape, replicas)
-            for shape in tables.shapes(backend)
-            for replicas in range(1, gpu_budget // shape.gpus_per_worker + 1)
-        ]
+        pools = tables.pools(backend, gpu_budget)
         for prefill in pools:
             for decode in pools:
                 if prefill.total_gpus + decode.total_gpus <= gpu_budget:

@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.finite_space import branch_backends
-from aisimulate.spica.parallel_enum import DisaggParallelConfig, role_pools
 from aisimulate.spica.parallel_projection import ParallelConfigProjector
 from aisimulate.spica.pool_gp.optimizer import FIRST_POINTS
 from aisimulate.spica.samplers.base import Suggestion
@@ -17,7 +16,6 @@ from aisimulate.spica.samplers.base import Suggestion
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.samplers.base import BranchSampler
     from aisimulate.spica.search_space import BranchSpace
     from tools.bench_search.problem import Problem
@@ -103,23 +101,11 @@ class OptunaSide:
         return [*dict.fromkeys([*names, "backend"]), *self.branch.float_ranges]
 
     def _add(self, suggestion: Suggestion, **outcome: Any) -> None:
-        params = self._features(suggestion.parallel_config)
+        params: dict[str, Any] = dict(self._projector.features(suggestion.parallel_config))
         params |= {name: suggestion.selection[name] for name in self._distributions if name not in params}
         self._study.add_trial(
             self._optuna.trial.create_trial(params=params, distributions=self._distributions, **outcome)
         )
-
-    def _features(self, config: ParallelConfig) -> dict[str, Any]:
-        """Describe a config by the features that the projector reads."""
-        total = config.total_gpus
-        features: dict[str, Any] = {"used_gpu_ratio": total / (self.branch.gpu_budget or total)}
-        if isinstance(config, DisaggParallelConfig):
-            features["prefill_gpu_share"] = config.prefill.total_gpus / total
-        for role, pool in role_pools(config).items():
-            features[f"{role}_num_gpus_per_engine_target"] = float(pool.shape.gpus_per_worker)
-            features[f"{role}_attention_mode"] = "dp" if pool.shape.dp > 1 else "tp"
-            features[f"{role}_ffn_mode"] = "ep" if pool.shape.moe_ep > 1 else "tp"
-        return features
 
 
 def _canonical(selection: dict[str, Any]) -> dict[str, Any]:

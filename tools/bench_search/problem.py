@@ -5,21 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from aisimulate.spica.pool_gp.fronts import front_of_two
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.search_space import BranchSpace
 
-    Floats = NDArray[np.float64]
-
-OBJECTIVES = (("throughput_per_gpu", True), ("throughput_per_user", True))
 LOAD_STEPS = 1000
 
 
@@ -53,14 +44,6 @@ class Problem(Protocol):
     def exhaustive(self) -> float:
         """Return the best possible score, by trying everything (seconds to minutes)."""
         ...
-
-
-def area(points: Floats) -> float:
-    """Return the area that points (n, 2) dominate over the origin."""
-    if not len(points):
-        return 0.0
-    rows = points[front_of_two(points)]
-    return float(((rows[:, 0] - np.append(rows[1:, 0], 0.0)) * rows[:, 1]).sum())
 
 
 def load_step(selection: Mapping[str, Any]) -> int:

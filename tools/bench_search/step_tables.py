@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aisimulate.spica.parallel_enum import ParallelShape
+from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,9 +52,14 @@ class StepTables:
         parts = [name.split("|") for name in self.names]
         return {(p[0], ParallelShape(*map(int, p[1:]))): row for row, p in enumerate(parts)}
 
-    def shapes(self, backend: str) -> list[ParallelShape]:
-        """List the shapes of a backend."""
-        return [shape for name, shape in self.engines if name == backend]
+    def pools(self, backend: str, gpu_budget: int) -> list[ReplicaParallelConfig]:
+        """List the pools of a backend that fit a budget."""
+        return [
+            ReplicaParallelConfig(shape, replicas)
+            for name, shape in self.engines
+            if name == backend
+            for replicas in range(1, gpu_budget // shape.gpus_per_worker + 1)
+        ]
 
     def decode_ms(self, engines: Ints, batches: Floats) -> Floats:
         """Time one token for each of `batches` sequences per rank; clamped to the table."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 import numpy as np
 
@@ -18,19 +18,28 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+class Expected(NamedTuple):
+    """Expected gains, means and deviations of the logarithms, chance to be feasible; a row per candidate."""
+
+    gains: Floats
+    means: Floats
+    deviations: Floats
+    chance: Floats
+
+
 class Considered(Generic[Key]):
-    """Candidates by row: expected gains, means and deviations of the logarithms, chance to be feasible."""
+    """Candidates by row."""
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
         self._known: set[Key] = set()
-        self._parts: list[tuple[Floats, Floats, Floats, Floats]] = []
+        self._parts: list[Expected] = []
 
     def add(self, keys: list[Key], outlook: Outlook, gains: Floats) -> None:
         """Append candidates."""
         self.keys += keys
         self._known.update(keys)
-        self._parts.append((gains, outlook.means, outlook.deviations, outlook.chance))
+        self._parts.append(Expected(gains, outlook.means, outlook.deviations, outlook.chance))
 
     def without_known(self, keys: Iterable[Key]) -> list[Key]:
         """Keep the keys that are no candidates yet."""
@@ -40,24 +49,8 @@ class Considered(Generic[Key]):
         """Return the candidates with the highest expected gains, the highest first."""
         if not self.keys:
             return []
-        return [self.keys[row] for row in np.argsort(-self.gains, kind="stable")[:count]]
+        return [self.keys[row] for row in np.argsort(-self.expected().gains, kind="stable")[:count]]
 
-    @property
-    def gains(self) -> Floats:
-        """Expected gains."""
-        return np.concatenate([part[0] for part in self._parts])
-
-    @property
-    def means(self) -> Floats:
-        """Means of the logarithms of the objectives."""
-        return np.concatenate([part[1] for part in self._parts])
-
-    @property
-    def deviations(self) -> Floats:
-        """Deviations of the logarithms of the objectives."""
-        return np.concatenate([part[2] for part in self._parts])
-
-    @property
-    def chance(self) -> Floats:
-        """Chances to be feasible."""
-        return np.concatenate([part[3] for part in self._parts])
+    def expected(self) -> Expected:
+        """Return what the model says of all candidates."""
+        return Expected(*map(np.concatenate, zip(*self._parts, strict=True)))

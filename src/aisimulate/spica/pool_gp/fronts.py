@@ -34,6 +34,12 @@ def front(points: Floats) -> NDArray[np.intp]:
     return front_of_two(points) if points.shape[1] == 2 else front_of_many(points)
 
 
+def area(points: Floats) -> float:
+    """Return the area that `points` (n, 2) dominate over the origin."""
+    rows = points[front_of_two(points)]
+    return float(((rows[:, 0] - np.append(rows[1:, 0], 0.0)) * rows[:, 1]).sum())
+
+
 def layers(points: Floats, wanted: int) -> list[NDArray[np.intp]]:
     """Peel fronts off (best first) until `wanted` rows are in them, or all are."""
     left = np.arange(len(points))

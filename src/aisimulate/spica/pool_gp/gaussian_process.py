@@ -26,8 +26,9 @@ _LATER_ITERATIONS = 8
 class GaussianProcess:
     """Learns one value as a function of numbers and labels. Values are centred and scaled inside."""
 
-    def __init__(self, numbers: int, labels: int = 0) -> None:
-        self._parameters = Hyperparameters.start(numbers, labels)
+    _parameters: Hyperparameters
+
+    def __init__(self) -> None:
         self._fits = 0
 
     def fit(self, x: Inputs, y: Floats) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from aisimulate.spica.pool_gp.fronts import front_of_two
+from aisimulate.spica.pool_gp.fronts import area, front_of_two
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,8 +43,7 @@ def worth(values: Floats, unit: Floats) -> float:
     if values.shape[1] == 1:
         return float(np.log(values).max())
     if values.shape[1] == 2:
-        points = values[front_of_two(values)]
-        return float(((points[:, 0] - np.append(points[1:, 0], 0.0)) * points[:, 1]).sum())
+        return area(values)
     directions = _directions(np.random.default_rng(_VOLUME_SEED), values.shape[1])
     return float((_reach(values / unit, directions).max(0) ** values.shape[1]).mean())
 

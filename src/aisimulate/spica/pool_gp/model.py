@@ -35,9 +35,9 @@ def squash_bad_half(values: Floats) -> Floats:
 class Model:
     """Predicts the logarithms of the objectives, and the chance that a configuration is feasible."""
 
-    def __init__(self, numbers: int, labels: int, objectives: int) -> None:
-        self._processes = [GaussianProcess(numbers, labels) for _ in range(objectives)]
-        self._feasibility = GaussianProcess(numbers, labels)
+    def __init__(self, objectives: int) -> None:
+        self._processes = [GaussianProcess() for _ in range(objectives)]
+        self._feasibility = GaussianProcess()
         self._knows_infeasible = False
 
     def fit(self, x: Inputs, logs: Floats, prior: Floats | None, infeasible: Inputs) -> None:

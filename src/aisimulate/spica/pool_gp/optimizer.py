@@ -60,7 +60,7 @@ class PoolOptimizer(Generic[Key]):
         self._keys: list[Key] = []
         self._logs: list[Floats] = []
         self._infeasible: list[Key] = []
-        self._model: Model | None = None
+        self._model = Model(objectives)
         self._hopeful: list[Key] = []
         self._shortlisted: list[Key] = []  # what the last ask chose from: as good a start as any
         self._queue: list[Key] | None = None
@@ -148,10 +148,9 @@ class PoolOptimizer(Generic[Key]):
         logs = np.maximum(logs, logs.max(0) - _WIDEST)
         prior = self._prior(self._keys)
         if prior is not None and contradicts(logs, prior):
-            self._band, prior, self.prior_dropped, self._model = None, None, True, None
+            self._band, prior, self.prior_dropped = None, None, True
+            self._model = Model(self._objectives)  # its inputs had the screen in them
         x = self._inputs(self._keys, prior)
-        if self._model is None:
-            self._model = Model(*x.columns, self._objectives)
         bad = x[slice(0)]
         if self._infeasible:
             bad = self._inputs(self._infeasible, self._prior(self._infeasible))
@@ -202,11 +201,10 @@ class PoolOptimizer(Generic[Key]):
             return []
         labels = self._pool.labels(considered.keys)
         measured = self._pool.labels(self._keys)
-        expected = float(considered.gains.max())
+        gains, means, deviations, chance = considered.expected()
+        expected = float(gains.max())
         groups = hardly_known(measured, labels)
-        trials = best_of_groups(
-            considered.means, considered.deviations, considered.chance, groups, known, expected
-        )
+        trials = best_of_groups(means, deviations, chance, groups, known, expected)
         self._hopeful = [considered.keys[row] for trial in trials[:_MOST_HOPEFUL] for row in trial.rows]
         worthy = [trial for trial in trials if trial.value > max(expected, 0.0)]
         rows = dict.fromkeys(int(trial.rows[0]) for trial in worthy)

@@ -26,15 +26,19 @@ class Band(Generic[Key]):
 
     def __init__(self, keys: list[Key], screened: Floats) -> None:
         self.floor = screened.max(0) / _WIDEST_RATIO
-        best = screened[front(screened)]
-        near = np.zeros(len(keys), dtype=bool)
-        for point in best:
-            near |= (screened >= point / (1.0 + _SLACK)).all(1)
-        self._keys = [keys[row] for row in np.flatnonzero(near)]
+        self._keys = [keys[row] for row in near_to(screened[front(screened)], screened, _SLACK)]
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Key]:
         """Draw keys at random."""
         return [self._keys[row] for row in rng.integers(0, len(self._keys), count)]
+
+
+def near_to(best: Floats, screened: Floats, slack: float) -> NDArray[np.intp]:
+    """Return the rows that are behind one of `best` by at most a share of `slack`, in every objective."""
+    near = np.zeros(len(screened), dtype=bool)
+    for point in best:
+        near |= (screened >= point / (1.0 + slack)).all(1)
+    return np.flatnonzero(near)
 
 
 def contradicts(logs: Floats, prior: Floats) -> bool:

@@ -133,11 +133,10 @@ class _Ranking:
 
     def answer(self, top: int, notes: list[str]) -> ScreenAnswer:
         """Choose what to show."""
-        values = self._gains(self._front_targets)
-        members = self._runs[front(values)] if len(values) else self._runs
-        shown = (
-            [members[row] for row in spread_over_front(self._gains_of(members), top)] if len(members) else []
-        )
+        gains = self._gains(self._front_targets)
+        on_front = front(gains)
+        members = self._runs[on_front]
+        shown = [members[row] for row in spread_over_front(gains[on_front], top)]
         first = VALUES[self._front_targets[-1]](self._all)
         shown.sort(key=lambda row: float(first[row]))
         points = [pool.rows.point_rows for pool in self._pools]
@@ -162,9 +161,6 @@ class _Ranking:
     def _gains(self, targets: Sequence[OptimizationTarget]) -> Floats:
         """Return the values of the rows that run, more is better."""
         return _as_gains(self._all.take(self._runs), targets)
-
-    def _gains_of(self, rows: NDArray[np.intp]) -> Floats:
-        return _as_gains(self._all.take(rows), self._front_targets)
 
     def _best(self, top: int) -> list[ScreenedPoint]:
         """Take the best rows; those that only differ in knobs which do not matter are one."""

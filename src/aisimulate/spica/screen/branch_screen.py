@@ -40,6 +40,7 @@ class BranchScreen:
 
     `context_tokens` is the longest sequence that the model takes. Where requests arrive by themselves, all of
     the `branches` are estimated at the first question, if they are not too large: few at a time take longer.
+    `engines` are those of the search.
     Raises UnsupportedError when the requests of an open loop depend on each other.
     """
 
@@ -52,7 +53,7 @@ class BranchScreen:
     ) -> None:
         self._config = config
         self._unknown = {branch.deployment_mode: branch for branch in branches}
-        self._engines = ScreenEngines(config, backend_versions)
+        self.engines = ScreenEngines(config, backend_versions)
         self._open = self._open_loop(context_tokens) if is_open(config.workload) else None
 
     def _open_loop(self, context_tokens: int | None) -> OpenLoop:
@@ -61,7 +62,7 @@ class BranchScreen:
             raise UnsupportedError("requests that wait for the answers to others cannot be screened")
         roles = ("agg", "prefill", "decode")
         caching = {role: getattr(space, f"{role}_enable_prefix_caching") for role in roles}
-        return OpenLoop(requests, self._config.goal.sla, self._engines.book, caching=caching)
+        return OpenLoop(requests, self._config.goal.sla, self.engines.book, caching=caching)
 
     def objectives(self, points: Sequence[Point]) -> list[list[float] | None]:
         """Estimate what a sampler is told: the signed score, or the raw values of a front, in order.
@@ -90,7 +91,7 @@ class BranchScreen:
     def estimate(self, points: Sequence[Point]) -> EstimateColumns:
         """Estimate candidates of one deployment mode; NaN for one that cannot run."""
         mode = points[0][0]["deployment_mode"]
-        pools = {role: self._engines.columns(role, role_points(role, points)) for role in ROLES[mode]}
+        pools = {role: self.engines.columns(role, role_points(role, points)) for role in ROLES[mode]}
         concurrency = self._concurrency([selection for selection, _ in points], list(pools.values())[-1])
         return self.estimate_columns(list(pools.values()), concurrency)
 
@@ -114,23 +115,13 @@ class BranchScreen:
         """Estimate candidates that can run."""
         if self._open is not None:
             return self._open.disaggregated(*pools) if len(pools) > 1 else self._open.aggregated(*pools)
-        workload, book = self._config.workload, self._engines.book
+        workload, book = self._config.workload, self.engines.book
         assert workload.isl and workload.osl and workload.num_request_ratio
         waves = max(1.0, workload.num_request_ratio)
         load = ClosedLoop(workload.isl, workload.osl, concurrency, waves)
         if len(pools) == 1:
             return screen_aggregated(pools[0], load, book)
         return screen_disaggregated(pools[0], pools[1], load, book)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests arrive by themselves."""
-        return self._open is not None
-
-    @property
-    def engines(self) -> ScreenEngines:
-        """The engines of the search."""
-        return self._engines
 
     def _concurrency(self, selections: Sequence[Mapping[str, Any]], last: PoolColumns) -> Floats:
         """Return the requests in flight per candidate; 0 where not even one fits."""
@@ -146,7 +137,7 @@ class BranchScreen:
     def capacity_of(self, selection: Mapping[str, Any], config: ParallelConfig) -> int:
         """Count the requests of mean length that one candidate holds."""
         last = list(role_pools(config))[-1]
-        columns = self._engines.columns(last, role_points(last, [(selection, config)]))
+        columns = self.engines.columns(last, role_points(last, [(selection, config)]))
         return int(self.capacity(columns)[0])
 
     def capacity(self, last: PoolColumns) -> NDArray[np.int64]:

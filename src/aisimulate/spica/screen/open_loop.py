@@ -231,17 +231,19 @@ def _dealt_on(ready_ms: Floats, ranks: int) -> _Order:
 
 def _distinct(pool: PoolColumns, prefill: PoolColumns | None) -> tuple[Ints, Ints]:
     """Return one row of each kind, and the kind of each row."""
-    parts = [pool] if prefill is None else [pool, prefill]
-    columns = [getattr(part, name) for part in parts for name in part.__slots__]
-    _, first, places = np.unique(np.column_stack(columns), axis=0, return_index=True, return_inverse=True)
+    _, first, places = np.unique(_content(pool, prefill), axis=0, return_index=True, return_inverse=True)
     return first, places.reshape(-1)
 
 
 def _kinds(pool: PoolColumns, prefill: PoolColumns | None) -> list[bytes]:
     """Name each row by its content."""
+    return [row.tobytes() for row in _content(pool, prefill)]
+
+
+def _content(pool: PoolColumns, prefill: PoolColumns | None) -> Ints:
+    """Put the columns of candidates beside each other."""
     parts = [pool] if prefill is None else [pool, prefill]
-    columns = [getattr(part, name) for part in parts for name in part.__slots__]
-    return [row.tobytes() for row in np.column_stack(columns).astype(np.int64)]
+    return np.column_stack([getattr(part, name) for part in parts for name in part.__slots__])
 
 
 def _room(pool: PoolColumns) -> Ints:

@@ -1,4 +1,4 @@
-"""Durations of single forwards from AI Configurator, asked once each."""
+"""Durations of single forwards from AI Configurator; a book asks for each decode once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class EngineStepTimes:
     def __init__(self, key: EngineKey) -> None:
         self._timer = AicTiming(key, exact=True).timer(0, 1.0, 1.0)
         self._prefills: dict[tuple[int, int, int], float] = {}
-        self._decodes: dict[tuple[int, int], float] = {}
 
     def prefill_ms(self, batch: int, new_tokens: int, prefix_tokens: int) -> float:
         """Time `batch` prompts whose last `new_tokens` are computed."""
@@ -30,8 +29,4 @@ class EngineStepTimes:
 
     def decode_ms(self, batch: int, context_tokens: int) -> float:
         """Time one token each for `batch` sequences of a mean context."""
-        asked = batch, context_tokens
-        known = self._decodes.get(asked)
-        if known is None:
-            known = self._decodes[asked] = to_ms(self._timer.decode_ns(batch, batch * context_tokens))
-        return known
+        return to_ms(self._timer.decode_ns(batch, batch * context_tokens))

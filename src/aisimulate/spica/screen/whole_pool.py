@@ -47,7 +47,6 @@ class Rows:
 class PoolScreen:
     """A screened branch: one estimate per row."""
 
-    branch: BranchSpace
     structures: Structures
     rows: Rows
     estimates: EstimateColumns
@@ -68,11 +67,13 @@ def screen_branch(
     config: SmartSearchConfig, branch: BranchSpace, screen: BranchScreen, on_block: OnBlock | None = None
 ) -> PoolScreen:
     """Estimate every structure of a branch at every load."""
-    structures = Structures(branch, split=not is_open(config.workload))
+    arrive = is_open(config.workload)
+    structures = Structures(branch, split=not arrive)
     roles, units = ROLES[branch.deployment_mode], structures.units
     pools = [screen.engines.columns(role, role_points(role, units)) for role in roles]
     rows = _rows(config, branch, structures, screen.capacity(pools[-1]))
-    return PoolScreen(branch, structures, rows, _in_blocks(screen, pools, rows, on_block))
+    block = _OPEN_BLOCK if arrive else _BLOCK
+    return PoolScreen(structures, rows, _in_blocks(screen, pools, rows, block, on_block))
 
 
 def _rows(config: SmartSearchConfig, branch: BranchSpace, structures: Structures, capacity: Ints) -> Rows:
@@ -125,10 +126,9 @@ def _fixed_ratio(structures: Structures, capacity: Ints) -> Floats:
 
 
 def _in_blocks(
-    screen: BranchScreen, pools: list[PoolColumns], rows: Rows, on_block: OnBlock | None
+    screen: BranchScreen, pools: list[PoolColumns], rows: Rows, block: int, on_block: OnBlock | None
 ) -> EstimateColumns:
     parts, total = [], len(rows.units)
-    block = _OPEN_BLOCK if screen.is_open else _BLOCK
     for start in range(0, total, block):
         units = rows.units[start : start + block]
         taken = [pool.take(units) for pool in pools]
