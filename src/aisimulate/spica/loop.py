@@ -11,6 +11,7 @@ from aisimulate.spica.evaluate import EvaluationContext, Prepared, prepare, told
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.parallel_enum import describe_config
+from aisimulate.spica.reported import was_short
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.checked import CheckedSampler, ForeignChoice, own_choices
 from aisimulate.spica.time_budget import TimeBudget
@@ -71,7 +72,7 @@ class SearchState:
     """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order.
 
     `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again. `short` has
-    what candidates that were replayed in part are, by the identity of the candidate.
+    the tasks of candidates that were replayed in part, by the identity of the candidate.
     """
 
     progress: Progress
@@ -277,7 +278,7 @@ class BranchSearch:
             self._keys.add(step.key)
         self._state.cache[step.key] = outcome
         self._state.outcomes.append(outcome)
-        if isinstance(step.work, Prepared) and step.work.short and outcome.candidate is not None:
+        if isinstance(step.work, Prepared) and outcome.candidate and was_short(outcome.candidate):
             self._state.short[id(outcome.candidate)] = step.work
         self._tell(step, outcome, cached=False)
         return outcome.candidate is not None
