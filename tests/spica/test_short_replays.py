@@ -43,6 +43,7 @@ def test_what_is_reported_was_replayed_in_full():
     assert [c.metrics for c in auto.candidates] == [c.metrics for c in off.candidates][::2]
     shorts = [o.candidate for o in auto.outcomes if was_short(o.candidate)]
     assert len(shorts) == 6 and len(auto.outcomes) == 9
+    assert auto.progress.total == 9, "else its counts say 9 of 6"
     assert all(candidate.metrics[EARLY_STOP_KEY] < 300 for candidate in shorts)
     assert not [o for o in off.outcomes if was_short(o.candidate)]
 

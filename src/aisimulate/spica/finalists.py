@@ -25,8 +25,9 @@ def replay_finalists(
     chosen = finalists(state.candidates, config)
     if not chosen:
         return True
-    observer.phase(_BRANCH, state.progress)
     tasks = [in_full(state.short[id(candidate)]) for candidate in chosen]
+    state.progress.total += len(tasks)
+    observer.phase(_BRANCH, state.progress)
     done = 0
     for task, outcome in zip(tasks, pool.run(tasks), strict=False):
         done += 1
