@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from search_fakes import Notes
 from spica_walk import PINNED, changed
 
 from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
@@ -13,7 +14,6 @@ from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.facts import numbered_rivals
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.recorded_run import read_run
 from aisimulate.spica.reported import was_short
 from aisimulate.spica.search import run_search
@@ -71,14 +71,6 @@ def test_only_the_best_are_replayed_in_full(monkeypatch):
     assert result.candidates[0].score == pytest.approx(best, rel=0.03)
 
 
-class Notes(SilentObserver):
-    def __init__(self):
-        self.lines = []
-
-    def note(self, text):
-        self.lines.append(text)
-
-
 @pytest.mark.parametrize("done", [0, 1, 3])
 def test_a_search_whose_time_ends_among_the_finalists_says_so(monkeypatch, done):
     """The budget is asked once per replay; the sampler is asked once besides."""
@@ -91,11 +83,11 @@ def test_a_search_whose_time_ends_among_the_finalists_says_so(monkeypatch, done)
     result = search(changed(SEVERAL, {"sweep.max_seconds": 9.0, "sweep.max_rounds": 1}), observer=told)
     assert [was_short(o.candidate) for o in result.outcomes] == [True] * 6 + [False] * done
     assert result.status == ("done" if done == 3 else "out_of_time")
-    ended = [line for line in told.lines if "finalists: stopped after" in line]
+    ended = [line for line in told.notes if "finalists: stopped after" in line]
     assert [line.rpartition(", ")[2] for line in ended] == (
         [] if done == 3 else [f"{done} of 3 replayed in full"]
     )
-    counted = [line for line in told.lines if "then replayed in full" in line]
+    counted = [line for line in told.notes if "then replayed in full" in line]
     assert [line.split(" candidates")[0] for line in counted] == ([f"{done} of 6"] if done else [])
 
 
