@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from sampler_contract import SamplerContract, drain, identity, small_branch
-from search_fakes import SeqsEvaluator, forget_the_model
+from search_fakes import Notes, SeqsEvaluator, forget_the_model
 
 from aisimulate.spica.config import SmartSearchConfig
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.samplers.vizier_names import ALGORITHMS
 from aisimulate.spica.samplers.vizier_sampler import AskLimits, VizierSampler
 from aisimulate.spica.samplers.vizier_study import VizierStudy
@@ -101,14 +100,6 @@ def smart_sweep():
     }
     config["sweep"]["sampler"] = "vizier"
     return config
-
-
-class Notes(SilentObserver):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 class GoodputEvaluator(SeqsEvaluator):

@@ -31,6 +31,11 @@ def small_branch(**changes) -> BranchSpace:
     return BranchSpace(**(fields | changes))
 
 
+def ranged_branch(low: float = 0.0, high: float = 1.0) -> BranchSpace:
+    """A small branch with a continuous load."""
+    return small_branch(float_ranges={"kv_load_ratio": (low, high)})
+
+
 # 7 legal (backend, config) pairs x 4 engine settings x (1 round-robin + 3 kv-router) states.
 SMALL_SIZE = 7 * 4 * 4
 
@@ -96,3 +101,20 @@ class SamplerContract:
         seen = drain(sampler, 16, SMALL_SIZE // 16 + 1)
         assert len(seen) == len({identity(s) for s in seen}) == SMALL_SIZE
         assert sampler.suggest(1) == []
+
+
+class DrawnContract(SamplerContract):
+    """What holds besides for samplers that draw, and learn nothing."""
+
+    def test_seeds_give_other_orders(self):
+        orders = [
+            [identity(s) for s in self.make(small_branch(), seed).suggest(SMALL_SIZE)] for seed in (1, 2)
+        ]
+        assert orders[0] != orders[1]
+        assert sorted(orders[0]) == sorted(orders[1])
+
+    def test_loads_lie_within_their_bounds_ends_first(self):
+        loads = [s.selection["kv_load_ratio"] for s in drain(self.make(ranged_branch(0.25, 4.0)), 8, 50)]
+        assert loads[:2] == [0.25, 4.0]
+        assert len(loads) == 400
+        assert all(0.25 <= load <= 4.0 for load in loads)

@@ -8,6 +8,7 @@ import time
 
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, prepare
+from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.outcome import Outcome
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
 from aisimulate.spica.samplers.base import Suggestion
@@ -97,6 +98,16 @@ class ScriptedSampler:
 
     def observe_infeasible(self, suggestion, reason):
         self.told.append((suggestion.selection.get("agg_max_num_seqs"), reason))
+
+
+class Notes(SilentObserver):
+    """Keeps what the user is told."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
 
 
 class SeqsEvaluator:

@@ -7,6 +7,7 @@ import time
 import pytest
 from search_fakes import (
     BrokenEvaluator,
+    Notes,
     ScriptedSampler,
     SeqsEvaluator,
     forget_the_model,
@@ -17,7 +18,6 @@ from search_fakes import (
 
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.loop import Stop
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 from aisimulate.spica.search import run_search
 from aisimulate.spica.time_budget import TimeBudget
@@ -160,14 +160,6 @@ def test_time_ends_it_and_a_ledger_continues_it(monkeypatch, tmp_path):
             counts.append((len(evaluator.plans), len(result.outcomes), result.status))
     assert counts == [(10, 10, "out_of_time"), (10, 20, "out_of_time"), (4, 24, "done")]
     assert result.outcomes == search(SeqsEvaluator(), max_seconds=10.0)[0].outcomes
-
-
-class Notes(SilentObserver):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 def test_a_sampler_that_must_know_everything_is_asked_in_rounds_with_a_note():

@@ -16,7 +16,7 @@ from aisimulate.spica.planner import (
     scaling_fields,
     throughput_intervals,
 )
-from aisimulate.spica.policy import apply, apply_capabilities, effective_config
+from aisimulate.spica.policy import apply_capabilities, effective_config
 
 FULL = Capabilities(
     backends=frozenset({"vllm", "sglang", "trtllm"}),
@@ -140,7 +140,7 @@ def policies_of(config):
 
 def test_throughput_scaling_is_dropped_without_an_sla_goal():
     given = make_config({"planner_scaling_policy": ["disabled", "throughput_180_5", "load_180_5", CUSTOM]})
-    config, notes = apply(given)
+    config, notes = effective_config(given, None)
     assert policies_of(config) == ["disabled", "load_180_5"]
     assert len(policies_of(given)) == 4, "the caller's config must not change"
     assert "dropped 2" in notes[0] and "'throughput'" in notes[0] and "throughput_180_5" in notes[0]
@@ -149,7 +149,7 @@ def test_throughput_scaling_is_dropped_without_an_sla_goal():
 def test_only_throughput_scaling_without_an_sla_goal_is_an_error():
     config = make_config({"planner_scaling_policy": ["throughput_180_5", "hybrid_600_5"]})
     with pytest.raises(InputError) as caught:
-        apply(config)
+        effective_config(config, None)
     text = str(caught.value)
     for word in ("throughput scaling", "'throughput'", "goodput", "disabled", "load_"):
         assert word in text
@@ -158,23 +158,23 @@ def test_only_throughput_scaling_without_an_sla_goal_is_an_error():
 
 def test_an_sla_goal_keeps_every_policy():
     config = make_config(goal={"target": "goodput", "sla": TOKEN_SLA})
-    assert apply(config) == (config, [])
+    assert effective_config(config, None) == (config, [])
 
 
 def test_an_e2e_sla_keeps_static_policies_only():
     goal = {"target": "goodput_per_gpu", "sla": {"e2e_ms": 900}}
-    config, notes = apply(
+    config, notes = effective_config(
         make_config({"planner_scaling_policy": ["load_180_5", ALL_OFF, "disabled"]}, goal=goal)
     )
     assert policies_of(config) == [ALL_OFF, "disabled"]
     assert "e2e-only SLA" in notes[0]
     with pytest.raises(InputError, match="e2e-only SLA cannot seed the planner's ttft/itl target"):
-        apply(make_config({"planner_scaling_policy": ["load_180_5"]}, goal=goal))
+        effective_config(make_config({"planner_scaling_policy": ["load_180_5"]}, goal=goal))
 
 
 @pytest.mark.parametrize("target", ["throughput", "e2e_latency", "pareto"])
 def test_details_of_an_easy_planner_collapse(target):
-    config, notes = apply(
+    config, notes = effective_config(
         make_config({"planner_load_sensitivity": ["conservative", "default"]}, goal={"target": target})
     )
     assert config.search_space.planner_fpm_sampling == ["small"]
@@ -184,7 +184,7 @@ def test_details_of_an_easy_planner_collapse(target):
 
 def test_details_stay_without_a_scaling_policy():
     given = make_config({"planner_scaling_policy": ["disabled"]})
-    assert apply(given) == (given, [])
+    assert effective_config(given, None) == (given, [])
 
 
 def test_full_capabilities_drop_nothing():

@@ -3,33 +3,16 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from sampler_contract import SMALL_SIZE, SamplerContract, drain, identity, small_branch
+from sampler_contract import DrawnContract, ranged_branch, small_branch
 
 from aisimulate.spica.samplers.load_draw import mixed_quantile
 from aisimulate.spica.samplers.quasi_random import QuasiRandomSampler, radical_inverse
 from aisimulate.spica.samplers.random_sampler import RandomSampler
 
 
-def ranged_branch(low=0.0, high=1.0):
-    return small_branch(float_ranges={"kv_load_ratio": (low, high)})
-
-
-class TestQuasiRandomSampler(SamplerContract):
+class TestQuasiRandomSampler(DrawnContract):
     def make(self, branch, seed=1):
         return QuasiRandomSampler(branch, seed=seed)
-
-    def test_seeds_give_other_orders(self):
-        orders = [
-            [identity(s) for s in self.make(small_branch(), seed).suggest(SMALL_SIZE)] for seed in (1, 2)
-        ]
-        assert orders[0] != orders[1]
-        assert sorted(orders[0]) == sorted(orders[1])
-
-    def test_loads_lie_within_their_bounds_ends_first(self):
-        loads = [s.selection["kv_load_ratio"] for s in drain(self.make(ranged_branch(0.25, 4.0)), 8, 50)]
-        assert loads[:2] == [0.25, 4.0]
-        assert len(loads) == 400
-        assert all(0.25 <= load <= 4.0 for load in loads)
 
     def test_it_is_more_even_than_random_draws(self):
         """Of 20 equal cells of a range, few suggestions leave fewer empty."""

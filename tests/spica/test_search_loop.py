@@ -8,6 +8,7 @@ import pytest
 from search_fakes import (
     TP4_TWICE,
     BrokenEvaluator,
+    Notes,
     ScriptedSampler,
     SeqsEvaluator,
     forget_the_model,
@@ -17,7 +18,6 @@ from search_fakes import (
 )
 
 from aisimulate.spica.loop import Stop
-from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
 from aisimulate.spica.samplers.base import Suggestion
@@ -267,20 +267,12 @@ def test_used_gpus_come_from_the_plan():
     assert TP4_TWICE.total_gpus == 8
 
 
-class _Notes(SilentObserver):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
-
-
 def test_more_suggestions_than_asked_for_are_cut_with_one_note():
     class Generous(ScriptedSampler):
         def suggest(self, count):
             return super().suggest(count + 40)
 
-    observer, evaluator = _Notes(), SeqsEvaluator()
+    observer, evaluator = Notes(), SeqsEvaluator()
     asks = [[suggest(50 * round_ + n) for n in range(1, 44)] for round_ in range(2)]
     made = []
 
@@ -306,7 +298,7 @@ def test_a_capacity_nobody_can_tell_is_noted_once(monkeypatch):
         raise RuntimeError("no data\nfor this model")
 
     monkeypatch.setattr("aisimulate.spica.evaluate.check_kv_capacity", unknown)
-    observer = _Notes()
+    observer = Notes()
     run([[suggest(1), suggest(2), suggest(3)]], observer=observer)
     assert observer.notes == [
         "smart-sweep agg: the KV capacity of candidates could not be checked: no data\\nfor this model"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from search_fakes import Notes
 from spica_walk import PINNED, changed
 
 from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
@@ -15,6 +18,7 @@ from aisimulate.spica.recorded_run import read_run
 from aisimulate.spica.reported import was_short
 from aisimulate.spica.search import run_search
 from aisimulate.spica.short_replays import finalists, may_be_short
+from aisimulate.spica.time_budget import TimeBudget
 
 LOOP = {"isl": 200, "osl": 20, "concurrency": 30, "num_request_ratio": 10}
 SEVERAL = changed(
@@ -39,6 +43,7 @@ def test_what_is_reported_was_replayed_in_full():
     assert [c.metrics for c in auto.candidates] == [c.metrics for c in off.candidates][::2]
     shorts = [o.candidate for o in auto.outcomes if was_short(o.candidate)]
     assert len(shorts) == 6 and len(auto.outcomes) == 9
+    assert auto.progress.total == 9, "else its counts say 9 of 6"
     assert all(candidate.metrics[EARLY_STOP_KEY] < 300 for candidate in shorts)
     assert not [o for o in off.outcomes if was_short(o.candidate)]
 
@@ -64,6 +69,26 @@ def test_only_the_best_are_replayed_in_full(monkeypatch):
     assert len(result.candidates) == 2
     best = max(o.candidate.score for o in result.outcomes if was_short(o.candidate))
     assert result.candidates[0].score == pytest.approx(best, rel=0.03)
+
+
+@pytest.mark.parametrize("done", [0, 1, 3])
+def test_a_search_whose_time_ends_among_the_finalists_says_so(monkeypatch, done):
+    """The budget is asked once per replay; the sampler is asked once besides."""
+    clock = itertools.count()
+    monkeypatch.setattr(
+        "aisimulate.spica.search.TimeBudget",
+        lambda _: TimeBudget(7.5 + done, lambda: float(next(clock))),
+    )
+    told = Notes()
+    result = search(changed(SEVERAL, {"sweep.max_seconds": 9.0, "sweep.max_rounds": 1}), observer=told)
+    assert [was_short(o.candidate) for o in result.outcomes] == [True] * 6 + [False] * done
+    assert result.status == ("done" if done == 3 else "out_of_time")
+    ended = [line for line in told.notes if "finalists: stopped after" in line]
+    assert [line.rpartition(", ")[2] for line in ended] == (
+        [] if done == 3 else [f"{done} of 3 replayed in full"]
+    )
+    counted = [line for line in told.notes if "then replayed in full" in line]
+    assert [line.split(" candidates")[0] for line in counted] == ([f"{done} of 6"] if done else [])
 
 
 def test_a_long_trace_is_cut(monkeypatch, tmp_path):

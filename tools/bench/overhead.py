@@ -76,11 +76,8 @@ def measure(sampler, rounds, per_round, workers):
         ends_s.append(time.perf_counter())
         cpu_s.append(time.process_time())
 
-    def factory(branch, *, study_id, objectives=None, seed, policy, screen):
-        inner = make_branch_sampler(
-            branch, study_id=study_id, objectives=objectives, seed=seed, policy=policy, screen=screen
-        )
-        made.append(TimedSampler(inner))
+    def factory(branch, **asked):
+        made.append(TimedSampler(make_branch_sampler(branch, **asked)))
         return made[-1]
 
     sweep = {"sampler": sampler, "max_rounds": rounds, "candidates_per_round": per_round}

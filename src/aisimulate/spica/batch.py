@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from aisimulate.spica.evaluate import Prepared
 from aisimulate.spica.outcome import Outcome, Reason, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from aisimulate.spica.time_budget import TimeBudget
+    from collections.abc import Sequence
 
 # Told of every evaluation that ended, as soon as it did: the task, its outcome, the wall time in s.
 OnEnd: TypeAlias = Callable[[Prepared, Outcome, float], None]
@@ -71,42 +69,3 @@ class Batch:
         if self._on_end is not None:
             for number, wall_s in untold:
                 self._on_end(self.tasks[number], self.outcomes[number], wall_s)
-
-
-class Crew(Protocol):
-    """Whoever works on a batch."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether some task is being worked on."""
-        ...
-
-    def advance(self, batch: Batch, *, is_over: bool) -> None:
-        """Begin what can be begun, unless time `is_over`; then wait for the next thing to happen."""
-        ...
-
-    def stop_busy(self) -> None:
-        """End the work on all tasks at once."""
-        ...
-
-
-def in_order(batch: Batch, crew: Crew, time_budget: TimeBudget) -> Iterator[Outcome]:
-    """Keep a crew busy with a batch, which may grow; yield the outcomes in the order of its tasks.
-
-    Once the time is spent no task is begun: those under way end, and the first one not begun ends it all.
-    """
-    try:
-        number = 0
-        while number < len(batch.tasks):
-            while number not in batch.outcomes:
-                is_over = time_budget.is_spent
-                if is_over and not crew.is_busy:
-                    return
-                batch.take_new()
-                crew.advance(batch, is_over=is_over)
-            batch.tell()
-            yield batch.outcomes.pop(number)
-            number += 1
-    finally:
-        batch.tell()
-        crew.stop_busy()

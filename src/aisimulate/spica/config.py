@@ -78,10 +78,15 @@ class SweepConfig(SpicaModel):
         """Candidates asked for per round and branch."""
         return self.parallel_evals if self.candidates_per_round is None else self.candidates_per_round
 
+    @property
+    def chosen_sampler(self) -> str:
+        """The sampler of the policy, if it has one of its own, else the one that is asked for."""
+        return {"thorough": "grid", "focused": "focused"}.get(self.policy, self.sampler)
+
     @model_validator(mode="after")
     def _check_policy(self) -> SweepConfig:
-        own = {"thorough": "grid", "focused": "focused"}.get(self.policy)
-        if own is not None and self.sampler not in ("auto", own):
+        own = self.chosen_sampler
+        if self.sampler not in ("auto", own):
             raise ValueError(f"policy {self.policy} chooses the sampler {own} itself, got {self.sampler}")
         return self
 

@@ -11,9 +11,10 @@ import time
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Protocol, Self
 
-from aisimulate.core.errors import AISimulateError, InputError
-from aisimulate.spica.batch import Batch, OnEnd, in_order
-from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, unsendable
+from aisimulate.core.errors import InputError
+from aisimulate.spica.batch import Batch, OnEnd
+from aisimulate.spica.crew import Crew, EvaluatorPoolError
+from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.process_memory import can_watch_memory
 from aisimulate.spica.time_budget import TimeBudget
@@ -22,22 +23,8 @@ from aisimulate.spica.worker import Signal, Worker, interrupts_held
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# So many workers in a row may die before they are ready; then the rest of the batch fails.
-_MAX_FAILED_STARTS = 3
-
 # How often the memory of workers is looked at, where it is capped.
 _MEMORY_LOOK_S = 0.1
-LONGEST_WAIT_S = 3600.0
-
-_POOL_HINT = (
-    "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
-    'needs an `if __name__ == "__main__":` guard, and its evaluator must be importable and picklable; '
-    "or run in this process with parallel_evals=1 and max_eval_seconds=None"
-)
-
-
-class EvaluatorPoolError(AISimulateError, RuntimeError):
-    """No worker process could ever be started."""
 
 
 class EvaluationPool(Protocol):
@@ -95,20 +82,23 @@ class InProcessPool:
         return None
 
 
-class WorkerPool:
+class WorkerPool(Crew[Worker]):
     """Evaluates in spawned processes that live as long as the pool.
 
-    A task's deadline starts when a worker takes it, so queued tasks are not charged. Passing it ends only
-    that worker, which is replaced; the same holds for a worker that dies or takes more than `max_worker_mb`.
-    Siblings go on, and the task is tried a second time, in another process, before it counts as timed out or
-    failed. When workers keep dying before they are ready, the waiting tasks of that run fail and the next
-    run tries to start workers anew. Once `time_budget` is spent no task is begun, and running ones end.
+    A worker that takes more than `max_worker_mb` is ended and replaced as one that dies.
 
     Raises:
         EvaluatorPoolError: from `run`, when no worker ever became ready.
         InputError: the memory of processes cannot be watched here, or from `run`, the cap is below what a
             worker needs before its first task.
     """
+
+    _kind = "worker process"
+    _hint = (
+        "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
+        'needs an `if __name__ == "__main__":` guard, and its evaluator must be importable and picklable; '
+        "or run in this process with parallel_evals=1 and max_eval_seconds=None"
+    )
 
     def __init__(
         self,
@@ -122,25 +112,9 @@ class WorkerPool:
     ) -> None:
         if max_worker_mb is not None and not can_watch_memory():
             raise InputError("sweep.max_worker_mb: the memory of processes cannot be watched on this system")
+        super().__init__(workers, max_eval_seconds, on_end, time_budget)
         self._context = context
-        self._on_end = on_end
-        self._size = workers
-        self._deadline_s = max_eval_seconds
         self._cap_mb = max_worker_mb
-        self._time = time_budget or TimeBudget()
-        self._workers: list[Worker] = []
-        self._ever_ready = False
-        self._failed_starts = 0
-        self._last_failure = ""
-
-    def run(self, tasks: Sequence[Prepared]) -> Iterator[Outcome]:
-        """Keep the workers busy with the tasks; yield the outcomes in task order."""
-        self._failed_starts = 0
-        return in_order(Batch(tasks, self._on_end), self, self._time)
-
-    def stop_busy(self) -> None:
-        """End the workers that work on a task."""
-        self._stop([worker for worker in self._workers if worker.task is not None])
 
     def __enter__(self) -> Self:
         return self
@@ -149,93 +123,40 @@ class WorkerPool:
         with interrupts_held():
             self._stop(list(self._workers))
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a worker works on a task."""
-        return any(worker.task is not None for worker in self._workers)
-
-    def advance(self, batch: Batch, *, is_over: bool) -> None:
-        """Start what can be started, unless time `is_over`; then wait for the next event of any worker."""
-        if not is_over:
-            self._refill(batch)
-            if not self._workers:
-                problem = f"replay failed: no worker process could be started ({self._last_failure})"
-                batch.fail_waiting(problem)
-                return
-            self._dispatch(batch)
-        batch.tell()
-        connection.wait([handle for worker in self._workers for handle in worker.handles], self._patience_s())
-        for worker in list(self._workers):
-            self._listen(worker, batch)
-
-    def _refill(self, batch: Batch) -> None:
-        busy = sum(worker.task is not None for worker in self._workers)
-        wanted = min(self._size, len(batch.waiting) + busy)
-        while len(self._workers) < wanted and self._failed_starts < _MAX_FAILED_STARTS:
-            self._start()
-
-    def _start(self) -> None:
+    def _hire(self) -> None:
         try:
             with interrupts_held():
                 self._workers.append(Worker(self._context))
         except OSError as error:
             self._count_failed_start(str(error), hopeless=False)
         except Exception as error:  # whatever the parts of a context raise when they are pickled
-            raise EvaluatorPoolError(f"{_POOL_HINT} ({error})") from error
+            raise EvaluatorPoolError(f"{self._hint} ({error})") from error
 
-    def _dispatch(self, batch: Batch) -> None:
-        for worker in self._workers:
-            while worker.ready and worker.task is None and batch.waiting:
-                number = batch.waiting.popleft()
-                try:
-                    worker.give(batch.tasks[number], number, time.monotonic())
-                except Exception as error:  # not picklable: this candidate's own fault
-                    worker.task = None
-                    batch.end(number, unsendable(batch.tasks[number], error), 0.0)
+    def _hear(self, batch: Batch) -> None:
+        connection.wait([handle for worker in self._workers for handle in worker.handles], self._patience_s())
+        for worker in list(self._workers):
+            self._listen(worker, batch)
 
     def _patience_s(self) -> float | None:
-        """Tell how long to wait for news: until the next deadline or look at memory, None for ever.
-
-        The system cannot wait longer than some weeks at a time, so a far deadline is waited for in parts.
-        """
-        started = [worker.started_s for worker in self._workers if worker.task is not None]
-        waits = [_MEMORY_LOOK_S] if started and self._cap_mb is not None else []
-        if started and self._deadline_s is not None:
-            left_s = min(started) + self._deadline_s - time.monotonic()
-            waits.append(min(max(0.0, left_s), LONGEST_WAIT_S))
-        return min(waits, default=None)
+        """Tell how long to wait for news: also until the next look at memory, where it is capped."""
+        patience_s = super()._patience_s()
+        if self._cap_mb is None or not self._busy:
+            return patience_s
+        return _MEMORY_LOOK_S if patience_s is None else min(patience_s, _MEMORY_LOOK_S)
 
     def _listen(self, worker: Worker, batch: Batch) -> None:
         message = worker.receive()
         if self._cap_mb is not None and message is not Signal.DEAD and worker.peak_mb > self._cap_mb:
             self._end_glutton(worker, batch, self._cap_mb)
         elif isinstance(message, Outcome):
-            if worker.task is not None:
-                batch.end(worker.task, message, time.monotonic() - worker.started_s)
-            worker.task = None
+            self._take(worker, message, batch)
         elif message is Signal.READY:
-            worker.ready = self._ever_ready = True
-            self._failed_starts = 0
+            self._welcome(worker)
         elif message is Signal.DEAD:
-            self._bury(worker, batch)
+            self._stop([worker])
+            self._mourn(worker, batch, worker.ending, hopeless=not worker.was_killed)
         else:
             self._check_deadline(worker, batch)
-
-    def _bury(self, worker: Worker, batch: Batch) -> None:
-        self._stop([worker])
-        if not worker.ready:
-            self._count_failed_start(worker.ending, hopeless=not worker.was_killed)
-        elif worker.task is not None:
-            reason = f"replay failed: its worker process died ({worker.ending})"
-            batch.lose(worker.task, Status.FAILED, Reason.REPLAY_RUNTIME, reason)
-
-    def _check_deadline(self, worker: Worker, batch: Batch) -> None:
-        if worker.task is None or self._deadline_s is None:
-            return
-        if time.monotonic() - worker.started_s >= self._deadline_s:
-            self._stop([worker])
-            reason = f"exceed runtime: the replay took longer than {self._deadline_s:g} s"
-            batch.lose(worker.task, Status.TIMED_OUT, Reason.RUNTIME_TIMEOUT, reason)
 
     def _end_glutton(self, worker: Worker, batch: Batch, cap_mb: int) -> None:
         """End a worker that took more memory than it may. What it has just measured does not count."""
@@ -247,13 +168,6 @@ class WorkerPool:
             )
         reason = f"exceed memory: the replay took more than {cap_mb} MB"
         batch.lose(worker.task, Status.FAILED, Reason.RUNTIME_MEMORY, reason)
-
-    def _count_failed_start(self, failure: str, *, hopeless: bool) -> None:
-        """Note a worker that never came up. `hopeless`: it ended by itself, so the next one will as well."""
-        self._failed_starts += 1
-        self._last_failure = failure
-        if not self._ever_ready and (hopeless or self._failed_starts >= _MAX_FAILED_STARTS):
-            raise EvaluatorPoolError(f"{_POOL_HINT} ({failure})")
 
     def _stop(self, workers: list[Worker]) -> None:
         for worker in workers:

@@ -17,14 +17,20 @@ _BRANCH = "finalists"  # where a ledger has branches
 
 def replay_finalists(
     config: SmartSearchConfig, state: SearchState, pool: EvaluationPool, observer: Observer
-) -> None:
-    """Replay the best of those that were replayed in part; their outcomes join the others."""
+) -> bool:
+    """Replay the best of those that were replayed in part; their outcomes join the others.
+
+    Tell whether the time was enough for all.
+    """
     chosen = finalists(state.candidates, config)
     if not chosen:
-        return
-    observer.phase(_BRANCH, state.progress)
+        return True
     tasks = [in_full(state.short[id(candidate)]) for candidate in chosen]
+    state.progress.total += len(tasks)
+    observer.phase(_BRANCH, state.progress)
+    done = 0
     for task, outcome in zip(tasks, pool.run(tasks), strict=False):
+        done += 1
         state.outcomes.append(outcome)
         state.progress.add(outcome, cached=False)
         if state.ledger is not None:
@@ -32,7 +38,12 @@ def replay_finalists(
         observer.settled(outcome, cached=False, progress=state.progress)
     if state.ledger is not None:
         state.ledger.commit()
-    observer.note(
-        f"{len(tasks)} of {len(state.short)} candidates replayed in part were then replayed in full; only "
-        "those are reported"
-    )
+    if done < len(tasks):
+        limit = f"{state.time_budget.seconds:g} s of sweep.max_seconds"
+        observer.note(f"{_BRANCH}: stopped after {limit}, {done} of {len(tasks)} replayed in full")
+    if done:
+        observer.note(
+            f"{done} of {len(state.short)} candidates replayed in part were then replayed in full; only "
+            "those are reported"
+        )
+    return done == len(tasks)

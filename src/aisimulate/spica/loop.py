@@ -11,6 +11,7 @@ from aisimulate.spica.evaluate import EvaluationContext, Prepared, prepare, told
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.parallel_enum import describe_config
+from aisimulate.spica.reported import was_short
 from aisimulate.spica.samplers.base import Suggestion
 from aisimulate.spica.samplers.checked import CheckedSampler, ForeignChoice, own_choices
 from aisimulate.spica.time_budget import TimeBudget
@@ -71,7 +72,7 @@ class SearchState:
     """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order.
 
     `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again. `short` has
-    what candidates that were replayed in part are, by the identity of the candidate.
+    the tasks of candidates that were replayed in part, by the identity of the candidate.
     """
 
     progress: Progress
@@ -221,10 +222,9 @@ class BranchSearch:
             if isinstance(step.work, Prepared) and step.key not in self._state.cache:
                 fresh.setdefault(step.key, step.work)
         results = self._pool.run(list(fresh.values()))
-        measured: dict[str, Outcome] = {}
         new = 0
         for step in steps:
-            is_new = self._finish(step, measured, results)
+            is_new = self._finish(step, results)
             if is_new is None:
                 break
             new += is_new
@@ -262,24 +262,23 @@ class BranchSearch:
         selected = {name: value for name, value in suggestion.selection.items() if name in known}
         return Outcome(Status.UNSUPPORTED, selected, category=Reason.BACKEND_TOPOLOGY, reason=reason)
 
-    def _finish(self, step: Step, measured: dict[str, Outcome], results: Iterator[Outcome]) -> bool | None:
+    def _finish(self, step: Step, results: Iterator[Outcome]) -> bool | None:
         """Settle one suggestion; tell whether it is a new feasible measurement, None when time is spent.
 
-        `measured` holds this ask's outcomes, `results` yields those of its new keys in step order.
+        `results` yields the outcomes of new keys in step order.
         """
-        earlier = measured.get(step.key) or self._state.cache.get(step.key)
+        earlier = self._state.cache.get(step.key)
         if earlier is not None and earlier.status is not Status.UNSUPPORTED:
             self._tell(step, earlier, cached=True)
             return False
         outcome = step.work if isinstance(step.work, Outcome) else next(results, None)
         if outcome is None:
             return None
-        measured[step.key] = outcome
         if step.point is not None:
             self._keys.add(step.key)
         self._state.cache[step.key] = outcome
         self._state.outcomes.append(outcome)
-        if isinstance(step.work, Prepared) and step.work.short and outcome.candidate is not None:
+        if isinstance(step.work, Prepared) and outcome.candidate and was_short(outcome.candidate):
             self._state.short[id(outcome.candidate)] = step.work
         self._tell(step, outcome, cached=False)
         return outcome.candidate is not None

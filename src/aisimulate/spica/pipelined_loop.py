@@ -48,7 +48,7 @@ class PipelinedSearch(BranchSearch):
             if not self._window:
                 return ending, attempts
             known = len(self._keys)
-            is_new = self._finish(self._window.popleft(), {}, results)
+            is_new = self._finish(self._window.popleft(), results)
             if is_new is None:
                 return Stop.TIME, attempts
             unique, new, attempts = unique + is_new, new + is_new, attempts + 1

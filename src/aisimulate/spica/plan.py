@@ -110,7 +110,7 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
     """Resolve `sweep.sampler` for one branch: auto is the grid where it fits the budget, else pool-gp."""
     size = finite_size(branch)
-    chosen = {"thorough": "grid", "focused": "focused"}.get(config.sweep.policy, config.sweep.sampler)
+    chosen = config.sweep.chosen_sampler
     if chosen == "focused":
         _refuse_front(config)
         refuse_ranges(branch, chosen)

@@ -50,11 +50,6 @@ def effective_config(
     return current, notes + inert_notes(config, current)
 
 
-def apply(config: SmartSearchConfig) -> FilterResult:
-    """Apply the three planner filters alone (spec 05 section 3.1). Raises InputError when nothing is left."""
-    return _run([_drop_throughput_scaling, _drop_unseeded_scaling, _collapse_easy_planner], config)
-
-
 def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = CURRENT) -> FilterResult:
     """Drop the choices that the replay cannot simulate, noting each.
 
@@ -137,11 +132,8 @@ def _keep_aggregated(config: SmartSearchConfig) -> FilterResult:
 
 def _keep_static(config: SmartSearchConfig) -> FilterResult:
     """A fleet that scales has no one number of GPUs to minimise."""
-    policies = config.search_space.planner_scaling_policy
-    return _keep_policies(
+    return _drop_scaling(
         config,
-        [policy for policy in policies if not enables_scaling(policy)],
-        [policy for policy in policies if enables_scaling(policy)],
         why=", because the goal 'min_gpus' sizes fleets that do not scale",
         refusal="every entry scales, but the goal 'min_gpus' sizes fleets that do not; include 'disabled'",
     )
@@ -165,15 +157,19 @@ def _drop_unseeded_scaling(config: SmartSearchConfig) -> FilterResult:
     sla = config.goal.sla
     if config.goal.planner_optimization_target != "sla" or sla is None or sla.has_token_bounds:
         return config, []
-    policies = config.search_space.planner_scaling_policy
-    return _keep_policies(
+    return _drop_scaling(
         config,
-        [policy for policy in policies if not enables_scaling(policy)],
-        [policy for policy in policies if enables_scaling(policy)],
         why=", because an e2e-only SLA cannot seed the planner's ttft/itl target",
         refusal="every entry scales, but an e2e-only SLA cannot seed the planner's ttft/itl target; set "
         "sla.ttft_ms and sla.itl_ms, or include 'disabled'",
     )
+
+
+def _drop_scaling(config: SmartSearchConfig, *, why: str, refusal: str) -> FilterResult:
+    policies = config.search_space.planner_scaling_policy
+    kept = [policy for policy in policies if not enables_scaling(policy)]
+    dropped = [policy for policy in policies if enables_scaling(policy)]
+    return _keep_policies(config, kept, dropped, why=why, refusal=refusal)
 
 
 def _keep_policies(

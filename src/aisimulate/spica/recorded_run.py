@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
-from aisimulate.spica.reported import reported
+from aisimulate.spica.reported import answer
 from aisimulate.spica.run_facts import recorded_config
-from aisimulate.spica.score import pareto_front, rank
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +53,4 @@ def read_run(ledger: Ledger) -> RecordedRun:
     config = recorded_config(ledger, facts["config"])
     attempts = list(ledger.attempts())
     found = [a.outcome.candidate for a in attempts if a.outcome.candidate is not None and not a.cached]
-    goal, found = config.goal, reported(found)
-    candidates = pareto_front(found, goal.resolved_pareto_objectives) if goal.is_pareto else rank(found)
-    return RecordedRun(ledger.path, facts, config, attempts, candidates)
+    return RecordedRun(ledger.path, facts, config, attempts, answer(found, config.goal))

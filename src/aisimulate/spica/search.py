@@ -26,13 +26,12 @@ from aisimulate.spica.plan import SearchPlan, plan_search
 from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.progress import progress_observer
 from aisimulate.spica.recorded_pool import RecordedPool
-from aisimulate.spica.reported import reported
+from aisimulate.spica.reported import answer
 from aisimulate.spica.run_facts import begin_run, recorder
 from aisimulate.spica.sampler import make_branch_sampler
 from aisimulate.spica.samplers.base import SamplerContractError
 from aisimulate.spica.samplers.checked import SamplerFactory, build_sampler, closing_sampler
 from aisimulate.spica.samplers.vizier_sampler import AskLimits
-from aisimulate.spica.score import pareto_front, rank
 from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 from aisimulate.spica.time_budget import TimeBudget
@@ -171,10 +170,9 @@ def _search(
     except LedgerError as error:
         result.problem = error
     except SamplerContractError as error:
-        error.candidates = _merge(plan.config, state.candidates)
+        error.candidates = answer(state.candidates, plan.config.goal)
         raise
-    result.out_of_time = any(report.stop is Stop.TIME for report in result.branches)
-    result.candidates = _merge(plan.config, reported(state.candidates))
+    result.candidates = answer(state.candidates, plan.config.goal)
     if ledger is not None and result.problem is None:
         ledger.describe(status=result.status)
     coverage = _coverage(result)
@@ -266,8 +264,10 @@ def _search_branches(
             with closing_sampler(sampler):
                 search.run(on_round)
             if search.report.stop is Stop.TIME:
+                result.out_of_time = True
                 break
-        replay_finalists(plan.config, state, pool, observer)
+        if not replay_finalists(plan.config, state, pool, observer):
+            result.out_of_time = True
 
 
 def _search_kind(
@@ -327,9 +327,3 @@ def _make_sampler(
         "limits": AskLimits(plan.config.sweep.max_suggest_seconds, plan.config.sweep.max_suggest_mb),
     }
     return build_sampler(factory, branch, study_id=study_id, objectives=objectives, extras=extras)
-
-
-def _merge(config: SmartSearchConfig, candidates: list[Candidate]) -> list[Candidate]:
-    if config.goal.is_pareto:
-        return pareto_front(candidates, config.goal.resolved_pareto_objectives)
-    return rank(candidates)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from contextlib import contextmanager, suppress
 from enum import Enum
 from multiprocessing import resource_tracker
@@ -82,12 +83,12 @@ class Worker:
         """Whether a signal from outside ended it, such as the kernel's when memory runs out."""
         return (self._process.exitcode or 0) < 0
 
-    def give(self, task: Prepared, number: int, now_s: float) -> None:
+    def give(self, task: Prepared, number: int) -> None:
         """Send it a task. A worker that died meanwhile shows it at the next `receive`.
 
         Raises whatever pickling the task raises.
         """
-        self.task, self.started_s = number, now_s
+        self.task, self.started_s = number, time.monotonic()
         with suppress(OSError):
             self._pipe.send(task)
 

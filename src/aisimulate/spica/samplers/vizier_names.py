@@ -28,18 +28,16 @@ ALGORITHMS = (
 def vizier_algorithm(asked: str | None, environment: Mapping[str, str]) -> str:
     """Choose the algorithm: what the config asks for, else the variable's, else Vizier's default.
 
-    Raises InputError, naming the source, for a name that is not one of `ALGORITHMS`.
+    Raises InputError for a variable that is not one of `ALGORITHMS`.
     """
     if asked is not None:
-        return checked_algorithm(asked, "sweep.sampler_algorithm", ALGORITHMS)
+        return asked
     for variable in VARIABLES:
-        if environment.get(variable):
-            return checked_algorithm(environment[variable], variable, ALGORITHMS)
+        name = environment.get(variable)
+        if name and name not in ALGORITHMS:
+            raise InputError(
+                f"{variable}: {name!r} is not one of {', '.join(ALGORITHMS)}{nearest(name, ALGORITHMS)}"
+            )
+        if name:
+            return name
     return DEFAULT_ALGORITHM
-
-
-def checked_algorithm(name: str, source: str, legal: tuple[str, ...]) -> str:
-    """Return a name that is legal; raise InputError for any other."""
-    if name not in legal:
-        raise InputError(f"{source}: {name!r} is not one of {', '.join(legal)}{nearest(name, legal)}")
-    return name
