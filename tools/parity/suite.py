@@ -14,10 +14,12 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 FUZZ = Path(__file__).with_name("fuzz_pair.py")
 FUZZ_SCALING = Path(__file__).with_name("fuzz_scaling.py")
+SCALED = "scaled"  # pools that scale by a script, and what its policy is shown; the kind says how many pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,53 +57,38 @@ PARTS = (
     Part("vllm-mtp-dp", 300, "disaggregated", limit_s=1.0),
     Part("trtllm-mtp", 500, "disaggregated"),
     Part("sglang-mtp", 500, "disaggregated", limit_s=1.0),
+    Part("vllm", 300, SCALED),
+    Part("trtllm", 200, SCALED),
+    Part("sglang", 300, SCALED, limit_s=3.0),
+    Part("vllm-pair", 500, SCALED),
+    Part("trtllm-pair", 300, SCALED),
+    Part("sglang-pair", 500, SCALED, limit_s=3.0),
+    Part("vllm-mtp", 200, SCALED, limit_s=3.0),
+    Part("sglang-mtp", 200, SCALED, limit_s=3.0),
+    Part("vllm-pair-mtp", 200, SCALED, limit_s=3.0),
+    Part("trtllm-pair-mtp", 200, SCALED, limit_s=3.0),
+    Part("sglang-pair-mtp", 200, SCALED, limit_s=3.0),
 )
-
-# Pools that scale by a script, and what its policy is shown.
-SCALED_PARTS = (
-    Part("vllm", 300),
-    Part("trtllm", 200),
-    Part("sglang", 300, limit_s=3.0),
-    Part("vllm-pair", 500),
-    Part("trtllm-pair", 300),
-    Part("sglang-pair", 500, limit_s=3.0),
-    Part("vllm-mtp", 200, limit_s=3.0),
-    Part("sglang-mtp", 200, limit_s=3.0),
-    Part("vllm-pair-mtp", 200, limit_s=3.0),
-    Part("trtllm-pair-mtp", 200, limit_s=3.0),
-    Part("sglang-pair-mtp", 200, limit_s=3.0),
-)
-
-
-def run_scaled_part(part: Part, peer: str, share: float, seed: int, folder: Path) -> int:
-    """Run one part of pools that scale through both interpreters and print its counts."""
-    instances, ours, theirs = folder / "instances", folder / "ours", folder / "theirs"
-    number = max(1, round(part.number * share))
-    script = str(FUZZ_SCALING)
-    for command in (
-        [sys.executable, script, "gen", part.kind, str(number), str(seed), str(instances)],
-        [sys.executable, script, "run", str(instances), str(ours)],
-        [peer, script, "run", str(instances), str(theirs), "--limit", str(part.limit_s)],
-    ):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    print(f"{part.kind} scaled: ", end="", flush=True)
-    return subprocess.run([sys.executable, script, "diff", str(ours), str(theirs)], check=False).returncode
 
 
 def run_part(part: Part, peer: str, share: float, seed: int, folder: Path) -> int:
     """Run one part through both interpreters and print its counts; 1 if anything differs."""
     instances, ours, theirs = folder / "instances", folder / "ours", folder / "theirs"
     number = max(1, round(part.number * share))
-    _fuzz(sys.executable, "gen", part.kind, number, seed, instances, "--topology", part.topology)
-    _fuzz(sys.executable, "run", instances, ours)
-    _fuzz(peer, "run", instances, theirs, "--limit", part.limit_s)
+    script, where, within = FUZZ, ["--topology", part.topology], ["--within", part.within_ns]
+    if part.topology == SCALED:
+        script, where, within = FUZZ_SCALING, [], []
+    fuzz = partial(_fuzz, script)
+    fuzz(sys.executable, "gen", part.kind, number, seed, instances, *where)
+    fuzz(sys.executable, "run", instances, ours)
+    fuzz(peer, "run", instances, theirs, "--limit", part.limit_s)
     print(f"{part.kind} {part.topology}: ", end="", flush=True)
-    diff = [sys.executable, str(FUZZ), "diff", str(ours), str(theirs), "--within", str(part.within_ns)]
-    return subprocess.run(diff, check=False).returncode
+    diff = [sys.executable, script, "diff", ours, theirs, *within]
+    return subprocess.run(list(map(str, diff)), check=False).returncode
 
 
-def _fuzz(python: str, *arguments: object) -> None:
-    subprocess.run([python, str(FUZZ), *map(str, arguments)], check=True, stderr=subprocess.DEVNULL)
+def _fuzz(script: Path, python: str, *arguments: object) -> None:
+    subprocess.run([python, str(script), *map(str, arguments)], check=True, stderr=subprocess.DEVNULL)
 
 
 def main() -> int:
@@ -126,9 +113,6 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             differs |= run_part(part, peer, args.share, seed, Path(folder))
-    for part in SCALED_PARTS:
-        with tempfile.TemporaryDirectory() as folder:
-            differs |= run_scaled_part(part, args.peer, args.share, seed, Path(folder))
     return differs
 
 

@@ -27,11 +27,11 @@ class DecodeSet:
 
     __slots__ = (
         "_block_size",
+        "_buckets",
+        "_finishes",
         "_openers",
-        "buckets",
         "context_tokens",
         "count",
-        "finishes",
         "members",
         "next_due",
         "passes",
@@ -48,8 +48,8 @@ class DecodeSet:
         self.residues = [0] * block_size
         # Members by residue, only kept once a preemption asked who opens a block.
         self._openers: list[dict[Sequence, None]] | None = None
-        self.buckets: dict[int, list[Sequence]] = {}  # by the pass count in which they finish
-        self.finishes: list[int] = []  # a heap of these
+        self._buckets: dict[int, list[Sequence]] = {}  # by the pass count in which they finish
+        self._finishes: list[int] = []  # a heap of these
         self.reordered = False
 
     def add(self, sequence: Sequence) -> None:
@@ -65,18 +65,18 @@ class DecodeSet:
         if self._openers is not None:
             self._openers[residue][sequence] = None
         finish = sequence.end_tokens - base
-        if (bucket := self.buckets.get(finish)) is not None:
+        if (bucket := self._buckets.get(finish)) is not None:
             bucket.append(sequence)
             return
-        self.buckets[finish] = [sequence]
-        heappush(self.finishes, finish)
+        self._buckets[finish] = [sequence]
+        heappush(self._finishes, finish)
         if finish < self.next_due:
             self.next_due = finish
 
     def add_all(self, sequences: list[Sequence]) -> None:
         """`add` for each of several: nearly all of a replay's requests pass through here."""
         passes, size, context = self.passes, self._block_size, self.context_tokens
-        members, residues, buckets = self.members, self.residues, self.buckets
+        members, residues, buckets = self.members, self.residues, self._buckets
         for sequence in sequences:
             tokens = sequence.tokens
             base = sequence.base = tokens - passes
@@ -87,7 +87,7 @@ class DecodeSet:
             finish = sequence.end_tokens - base
             if (bucket := buckets.get(finish)) is None:
                 buckets[finish] = [sequence]
-                heappush(self.finishes, finish)
+                heappush(self._finishes, finish)
                 if finish < self.next_due:
                     self.next_due = finish
             else:
@@ -123,11 +123,11 @@ class DecodeSet:
         if self._openers is not None:
             self._openers[residue][sequence] = None
         finish = sequence.end_tokens - base
-        bucket = self.buckets.get(finish)
+        bucket = self._buckets.get(finish)
         if bucket is None:
-            self.buckets[finish] = [sequence]
-            heappush(self.finishes, finish)
-            self.next_due = self.finishes[0]
+            self._buckets[finish] = [sequence]
+            heappush(self._finishes, finish)
+            self.next_due = self._finishes[0]
         else:
             bucket.append(sequence)
 
@@ -139,7 +139,7 @@ class DecodeSet:
 
     def _unbook(self, sequence: Sequence) -> None:
         """Take a member out of its finish bucket; drop buckets that are empty at the head."""
-        finishes, buckets = self.finishes, self.buckets
+        finishes, buckets = self._finishes, self._buckets
         bucket = buckets[sequence.end_tokens - sequence.base]
         if bucket[-1] is sequence:  # most who give way are the last
             bucket.pop()
@@ -158,11 +158,27 @@ class DecodeSet:
         """Take out, in running order, the members that finish at the current pass count."""
         if self.next_due > self.passes:
             return []
-        finishes, buckets = self.finishes, self.buckets
+        finishes, buckets = self._finishes, self._buckets
         finished = buckets.pop(heappop(finishes))
         while finishes and not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
+        if len(finished) > 1:
+            self._take_out_all(finished)
+            return finished
+        # `_take_out_all` of the only one, as most end alone.
+        (sequence,) = finished
+        residue = -sequence.base % self._block_size
+        if self._openers is not None:
+            del self._openers[residue][sequence]
+        self.residues[residue] -= 1
+        del self.members[sequence]
+        end = sequence.tokens = sequence.end_tokens
+        self.context_tokens -= end
+        self.count -= 1
+        return finished
+
+    def _take_out_all(self, finished: list[Sequence]) -> None:
         if self.reordered:
             finished.sort(key=running_order)
         if (openers := self._openers) is not None:
@@ -176,24 +192,6 @@ class DecodeSet:
             context += end
         self.context_tokens -= context
         self.count -= len(finished)
-        return finished
-
-    def pop_single(self) -> Sequence:
-        """Take out the only member that finishes at the current pass count."""
-        finishes, buckets = self.finishes, self.buckets
-        (sequence,) = buckets.pop(heappop(finishes))
-        while finishes and not buckets[finishes[0]]:
-            del buckets[heappop(finishes)]
-        self.next_due = finishes[0] if finishes else _NEVER
-        residue = -sequence.base % self._block_size
-        if self._openers is not None:
-            del self._openers[residue][sequence]
-        self.residues[residue] -= 1
-        del self.members[sequence]
-        end = sequence.tokens = sequence.end_tokens
-        self.context_tokens -= end
-        self.count -= 1
-        return sequence
 
     def openers(self) -> list[Sequence]:
         """List, in running order, the members that open a block in the next pass."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Collection
 
     from aisimulate.engine.handoff import Handoff
     from aisimulate.engine.sequence import Sequence
@@ -15,14 +16,16 @@ if TYPE_CHECKING:
 class Destinations(ABC):
     """The queue of destinations without blocks, tried from its head (spec 01 section 6).
 
-    `coming` are those with blocks whose prompt is still to come, `held` is their number; `_releases` changes
-    whenever blocks or a slot become free.
+    `coming` are those with blocks whose prompt is still to come, `held` is their number; `arrived` are
+    sequences with their prompt that wait for a slot, unless they do so in the scheduler's queue. `_releases`
+    changes whenever blocks or a slot become free.
     """
 
     # No slots of its own: the ranks that it is combined with have none either.
 
     pending: deque[Handoff]
     coming: dict[Handoff, None]
+    arrived: Collection[Sequence] = ()
     held: int
     _releases: int
 

@@ -16,13 +16,12 @@ def complete_due(rank: RankScheduler, end_ns: int) -> list[Sequence]:
 
     One that ends alone is spared the loops of `RankScheduler.complete`, which are made for many.
     """
-    decoders = rank.decoders
-    due = decoders.buckets[decoders.next_due]
-    if len(due) > 1 or not rank.ends_alone or due[0].segments is not None:
+    due = rank.decoders.pop_finished()
+    sequence = due[0]
+    if len(due) > 1 or not rank.ends_alone or sequence.segments is not None:
         terminal: list[Sequence] = []
-        rank.complete(decoders.pop_finished(), 1, end_ns, terminal)
+        rank.complete(due, 1, end_ns, terminal)
         return terminal
-    sequence = decoders.pop_single()
     rank.pool.release_cached(sequence, sequence.tokens - 1)
     sequence.status = COMPLETED
     sequence.last_token_ns = sequence.terminal_ns = end_ns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.engine.destinations import Destinations
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_view import SglangRankView
 from aisimulate.engine.speculative import SpeculativeScheduler
@@ -28,7 +29,7 @@ def pair_view(rank: Any, index: int) -> RankView:  # noqa: ANN401 - of three kin
 
 def hands_over(rank: Any) -> bool:  # noqa: ANN401
     """Whether a rank belongs to a pool of a pair."""
-    return hasattr(rank, "pending") or hasattr(rank, "release")
+    return isinstance(rank, Destinations) or hasattr(rank, "release")
 
 
 class _Handing:
@@ -41,10 +42,18 @@ class _Handing:
     @property
     def _is_handing(self) -> bool:
         rank = self._rank
-        arrived = getattr(rank, "arrived", ()) or (
-            hasattr(rank, "pending") and any(sequence.computed for sequence in rank.waiting)
-        )
-        return bool(rank.held or arrived)
+        if rank.held or not isinstance(rank, Destinations):
+            return bool(rank.held)
+        return bool(rank.arrived) or any(sequence.computed for sequence in self._rank.waiting)
+
+    @property
+    def waiting_lengths(self) -> list[int]:
+        """Tokens of the sequences in the queue, and of the prompts that are expected here."""
+        lengths: list[int] = super().waiting_lengths  # type: ignore[misc]
+        if isinstance(rank := self._rank, Destinations):
+            lengths += [sequence.tokens for sequence in rank.arrived]
+            lengths += [handoff.request.tokens for handoff in (*rank.pending, *rank.coming)]
+        return lengths
 
     @property
     def kept_blocks(self) -> int:
@@ -55,8 +64,9 @@ class _Handing:
     def gauges(self, run_passes: int = 0) -> Gauges:
         """Read the rank; prompts that wait for blocks or a slot here are waiting requests."""
         gauges: Gauges = super().gauges(run_passes)  # type: ignore[misc]
-        rank = self._rank
-        others = len(getattr(rank, "pending", ())) + len(getattr(rank, "arrived", ()))
+        if not isinstance(rank := self._rank, Destinations):
+            return gauges
+        others = len(rank.pending) + len(rank.arrived)
         return gauges._replace(waiting_requests=gauges.waiting_requests + others)
 
     def audit(self) -> BlockAudit:
@@ -78,7 +88,7 @@ class _PairView(_Handing, VllmRankView):
     def gauges_in_pass(self, passes: int) -> Gauges:
         """Read the rank inside of a pass in flight; a prompt that it completes keeps its blocks."""
         rank = self._rank
-        if hasattr(rank, "pending"):
+        if isinstance(rank, Destinations):
             return super().gauges_in_pass(passes)
         gauges = self.gauges()
         return gauges._replace(running_requests=int(rank.partial is not None))
@@ -100,7 +110,7 @@ class _DraftPairView(_Handing, SpeculativeRankView):
     def read(self, now_ns: int) -> RankPass:
         """Describe what was planned at `now_ns`; a prefill worker verifies nothing."""
         work = super().read(now_ns)
-        if not hasattr(self._rank, "pending"):
+        if not isinstance(self._rank, Destinations):
             work.verified, self._counted = 0, []
         return work
 

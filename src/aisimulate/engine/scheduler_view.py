@@ -33,11 +33,8 @@ class SchedulerView:
 
     @property
     def waiting_lengths(self) -> list[int]:
-        """Tokens of the sequences in the queue, and of the prompts that are expected here."""
-        rank = self._rank
-        expected = (*getattr(rank, "pending", ()), *getattr(rank, "coming", ()))
-        here = (*rank.waiting, *getattr(rank, "arrived", ()))
-        return [sequence.tokens for sequence in (*here, *(handoff.request for handoff in expected))]
+        """Tokens of the sequences in the queue."""
+        return [sequence.tokens for sequence in self._rank.waiting]
 
     @property
     def free_blocks(self) -> int:

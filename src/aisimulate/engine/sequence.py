@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 REJECTED = "rejected"
-EVERY_BLOCK = 1 << 62
 FAILED = "failed"  # refused by the decode worker after its prefill
+
+EVERY_BLOCK = 1 << 62  # of a prompt, whatever its length
 
 
 class Origin(NamedTuple):

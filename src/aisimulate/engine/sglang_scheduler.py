@@ -376,11 +376,7 @@ class SglangScheduler(PricedRun):
     def finish_due(self, end_ns: int) -> list[Sequence]:
         """Complete the decoders that have all their tokens; they got the last at `end_ns`."""
         decoders = self.decoders
-        finished = decoders.buckets[decoders.next_due]
-        if len(finished) == 1:
-            decoders.pop_single()
-        else:
-            finished = decoders.pop_finished()
+        finished = decoders.pop_finished()
         self.reservations.finish(len(finished), decoders.passes)
         complete = self.pool.complete
         if self.planned or self.recent:

@@ -45,11 +45,6 @@ class RoutedTraffic:
         """Everything dispatched so far."""
         return self._driver.sequences
 
-    @property
-    def queues(self) -> bool:
-        """Whether requests may have to wait at the router."""
-        return self._router.queues
-
     def _next_ready_ns(self) -> int | None:
         """Instant of the next request known so far, or None."""
         return self._clock.now_ns if self._released else self._driver.next_ready_ns()

@@ -11,11 +11,10 @@ from aisimulate.workload.weka_records import EPSILON_S
 if TYPE_CHECKING:
     from aisimulate.workload.weka_records import WekaPlay, WekaRequest, WekaSubagent
 
+# What may be asked for: what fits the whole corpus, from the start of the play, of the subagent.
 AUTO = "auto"
 ABSOLUTE = "absolute"
 RELATIVE = "relative"
-BASES = (AUTO, ABSOLUTE, RELATIVE)
-"""What may be asked for: from the start of the play, of the subagent, or what fits the whole corpus."""
 
 NOT_APPLICABLE = "not_applicable"
 
