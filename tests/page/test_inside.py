@@ -48,6 +48,17 @@ def test_every_forward_has_an_origin(found):
     assert origins_text({}, []) == ""
 
 
+def test_latencies_of_requests_are_those_of_the_report(found):
+    percentiles = look_inside(replayable_config(found.run), found.best).percentiles
+    metrics = found.best.metrics
+    assert set(percentiles) == {"ttft_ms", "tpot_ms", "e2e_latency_ms"}
+    for name, values in percentiles.items():
+        assert (len(values), values) == (101, sorted(values))
+        asked = {"min": 0, "median": 50, "p90": 90, "p99": 99, "max": 100}
+        told = {statistic: values[percent] for statistic, percent in asked.items()}
+        assert told == pytest.approx({at: metrics[f"{at}_{name}"] for at in asked}, abs=1e-3)
+
+
 def test_a_planner_shows_its_workers_and_decisions(tmp_path):
     space = SEARCH["search_space"] | {"planner_scaling_policy": ["load_180_5"], "gpu_budget": 3}
     space |= {"parallel_configs": [{"tp": 1, "attention_dp": 1, "moe_tp": 1, "moe_ep": 1, "replicas": 3}]}

@@ -17,6 +17,7 @@ from aisimulate.perf.origins import ForwardOrigins
 from aisimulate.perf.quality import ORIGINS
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.hub import Observer
+from aisimulate.replay.statistics import percentile_rank
 from aisimulate.report.numbers import share_text
 from aisimulate.spica.deploy import deployment_of_goal
 from aisimulate.spica.evaluator import ReplayEvaluator
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _SAMPLES = 200
 _MOST_PLACES = 3
 _MOST_DECISIONS = 200
+_RECORDED_LATENCIES = {"ttft_ms": "ttft_ms", "tpot_ms": "itl_ms", "e2e_latency_ms": "e2e_latency_ms"}
+"""Latencies of a request by their names in a report, with their fields in its records."""
 _TELLING_METRICS = ("duration_ms", "completed_requests", "total_output_tokens")
 
 
@@ -81,6 +84,7 @@ class Inside:
 
     `origins` counts forwards by where their times came from, and `beyond` names what lay outside what was
     measured, the most frequent first. `decisions` are those of a planner that changed something.
+    `percentiles` are the 101 from the least to the longest of each latency of a request, in ms.
     """
 
     at_s: list[float] = field(default_factory=list)
@@ -88,6 +92,7 @@ class Inside:
     origins: dict[str, int] = field(default_factory=dict)
     beyond: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    percentiles: dict[str, list[float]] = field(default_factory=dict)
     note: str = ""
 
 
@@ -110,6 +115,7 @@ def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
         return Inside(note=f"could not be replayed again: {error}")
     inside = watch.inside
     inside.decisions = _decisions(report)
+    inside.percentiles = _percentiles(report.get("per_request", ()))
     if any(report.get(name) != candidate.metrics.get(name) for name in _TELLING_METRICS):
         inside.note = "the second replay gave other results than the first: the trace or the data changed"
     return inside
@@ -123,8 +129,19 @@ def _payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
     load = config.get("concurrency") if workload.kv_load_ratio is not None else None
     payload = ReplayEvaluator(workload, goal).payload(plan, concurrency_override=load)
     # With the records come the decisions of a planner.
-    payload["spec"]["record_per_request"] = plan.planner_config is not None
+    payload["spec"]["record_per_request"] = True
     return payload
+
+
+def _percentiles(records: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    kept = list(records)
+    found = {}
+    for name, recorded in _RECORDED_LATENCIES.items():
+        values = sorted(record[recorded] for record in kept if record[recorded] is not None)
+        if values:
+            ranks = (percentile_rank(len(values), percent) for percent in range(101))
+            found[name] = [round(values[rank], 3) for rank in ranks]
+    return found
 
 
 def _decisions(report: Mapping[str, Any]) -> list[Decision]:
