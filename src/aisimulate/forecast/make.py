@@ -17,6 +17,7 @@ from aisimulate.forecast.presets import (
     OWN_FAMILIES,
     PRESETS,
 )
+from aisimulate.forecast.restraint import RestrainedForecaster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from aisimulate.forecast.models import Model
 
 # Families that fit a model only when there is something to fit.
-_MIN_POINTS = {"arima": 5, "prophet": 5}
+_MIN_POINTS = {"arima": 5, "prophet": 5, "pool": 5}
 _DEFAULT_INTERVAL_S = 180.0
 
 
@@ -35,13 +36,26 @@ def make_forecaster(entry: str | Mapping[str, Any], *, interval_s: float = _DEFA
     Raises ValueError for an unknown preset or family, UnsupportedError for one whose library is not
     installed.
     """
+    forecaster = series_forecaster(entry, interval_s=interval_s)
+    return RestrainedForecaster(forecaster) if is_restrained(entry) else forecaster
+
+
+def is_restrained(entry: str | Mapping[str, Any]) -> bool:
+    """Whether forecasts leave the last value only as far as that has paid."""
+    return bool(predictor_fields(entry)["load_predictor"] == "pool")
+
+
+def series_forecaster(
+    entry: str | Mapping[str, Any], *, interval_s: float = _DEFAULT_INTERVAL_S
+) -> SeriesForecaster:
+    """Make a forecaster that nothing restrains; see `make_forecaster`."""
     fields = predictor_fields(entry)
     family = fields["load_predictor"]
     model = _MAKERS[family](fields, interval_s)
     own = family in OWN_FAMILIES
     # ARIMA has its own rule for the log, since a raw one may turn to it.
     log1p = fields[LOG_OPTION] and family != "arima"
-    return SeriesForecaster(model, minimum_points(fields), log1p=log1p, whole=own)
+    return SeriesForecaster(model, minimum_points(fields), log1p=log1p, counts=own)
 
 
 def minimum_points(fields: Mapping[str, Any]) -> int:
@@ -101,7 +115,7 @@ def _pool(fields: Mapping[str, Any], interval_s: float) -> Model:
     use_one_blas_thread()
     from aisimulate.forecast.pool import Pool, usual_members  # noqa: PLC0415 - numpy starts slowly
 
-    return Pool(usual_members(log1p=fields[LOG_OPTION]))
+    return Pool(usual_members())
 
 
 _MAKERS: dict[str, Callable[[Mapping[str, Any], float], Model]] = {
