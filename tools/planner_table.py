@@ -11,7 +11,7 @@ from typing import Any
 from aisimulate.replay.execute import execute
 
 _HEADER = ("startup", "mode", "GPU hours", "mean TTFT", "changes", "most workers", "first sizes")
-_FIRST = 4
+_FIRST = 4  # sizes shown
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -61,14 +61,9 @@ class SeriesForecaster:
         self._into: Callable[[float], float] = math.log1p if log1p else float
         self._out: Callable[[float], float] = math.expm1 if log1p else float
         self._counts = counts
-        self._points = 0
+        self.points = 0
         self._awaits_traffic = True
         self.last = 0.0
-
-    @property
-    def speaks(self) -> bool:
-        """Whether the model forecasts: before, the last value is repeated."""
-        return self._points >= max(self._min_points, 1)
 
     def observe(self, value: float) -> None:
         """Learn the next point."""
@@ -76,7 +71,7 @@ class SeriesForecaster:
         if self._awaits_traffic and value == 0:
             return
         self._awaits_traffic = False
-        self._points += 1
+        self.points += 1
         self.last = value
         self._model.observe(self._into(value))
 
@@ -88,7 +83,7 @@ class SeriesForecaster:
         """Forecast the point `steps` ahead. Raises ValueError for less than one step."""
         if steps < 1:
             raise ValueError(f"a forecast looks at least 1 step ahead, got {steps}")
-        if not self.speaks:
+        if self.points < max(self._min_points, 1):
             return self.last
         forecast = self._attempt(steps)
         if not math.isfinite(forecast):

@@ -17,7 +17,7 @@ from aisimulate.forecast.presets import (
     OWN_FAMILIES,
     PRESETS,
 )
-from aisimulate.forecast.restraint import RestrainedForecaster
+from aisimulate.forecast.restraint import TRIAL_POINTS, RestrainedForecaster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aisimulate.forecast.models import Model
 
 # Families that fit a model only when there is something to fit.
-_MIN_POINTS = {"arima": 5, "prophet": 5, "pool": 5}
+_MIN_POINTS = {"arima": 5, "prophet": 5}
 _DEFAULT_INTERVAL_S = 180.0
 
 
@@ -55,11 +55,15 @@ def series_forecaster(
     own = family in OWN_FAMILIES
     # ARIMA has its own rule for the log, since a raw one may turn to it.
     log1p = fields[LOG_OPTION] and family != "arima"
-    return SeriesForecaster(model, minimum_points(fields), log1p=log1p, counts=own)
+    return SeriesForecaster(model, _model_points(fields), log1p=log1p, counts=own)
 
 
 def minimum_points(fields: Mapping[str, Any]) -> int:
-    """Count the points a family wants before its model speaks; until then it repeats the last value."""
+    """Count the points a family wants before it forecasts; until then it repeats the last value."""
+    return max(_model_points(fields), TRIAL_POINTS if is_restrained(fields) else 0)
+
+
+def _model_points(fields: Mapping[str, Any]) -> int:
     family = fields["load_predictor"]
     if family == "kalman":
         return int(fields.get("kalman_min_points", OPTION_DEFAULTS["kalman_min_points"]))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     Point = tuple[float, ...]
 
+TRIAL_POINTS = 5
+"""Until there are so many points the last value is repeated."""
 # What all forecasts together may lose more than the last value would have, as a share of its loss.
 _MARGIN = 0.09
 # Halvings of the way between two forecasts: a thousandth of it is near enough.
@@ -80,7 +82,7 @@ class RestrainedForecaster:
 
     def observe(self, value: float) -> None:
         """Learn the next point."""
-        if self._forecaster.speaks:
+        if self._forecaster.points >= TRIAL_POINTS:
             last, free = self._forecaster.last, self._forecaster.predict()
             self._restraint.settle((last,), (free,), (cleaned(value),))
         self._forecaster.observe(value)
@@ -92,8 +94,8 @@ class RestrainedForecaster:
     def predict(self, steps: int = 1) -> float:
         """Forecast the point `steps` ahead. Raises ValueError for less than one step."""
         ahead = self._forecaster.predict(steps)
-        if not self._forecaster.speaks:
-            return ahead
+        if self._forecaster.points < TRIAL_POINTS:
+            return self._forecaster.last
         free = ahead if steps == 1 else self._forecaster.predict()
         return self._restraint.restrain((self._forecaster.last,), (free,), (ahead,))[0]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aisimulate.forecast.forecaster import cleaned
 from aisimulate.forecast.make import is_restrained, series_forecaster
-from aisimulate.forecast.restraint import Restraint
+from aisimulate.forecast.restraint import TRIAL_POINTS, Restraint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,13 +46,13 @@ class TrafficForecaster:
     """Three forecasters of one kind, fed as a planner feeds them (spec 03 section C2).
 
     An idle window counts as no requests of the last lengths, since nobody asks for empty ones. The pool's
-    windows are restrained as a whole, by the loss that forecasts are judged by.
+    windows are restrained as a whole, by the loss that forecasts are judged by, unless not `restrained`.
     """
 
-    def __init__(self, entry: str | Mapping[str, Any], *, interval_s: float) -> None:
+    def __init__(self, entry: str | Mapping[str, Any], *, interval_s: float, restrained: bool = True) -> None:
         """Make the forecasters of a preset's name or a mapping; see `make_forecaster` for the errors."""
         self._forecasters = [series_forecaster(entry, interval_s=interval_s) for _ in range(3)]
-        self._restraint = Restraint(window_loss) if is_restrained(entry) else None
+        self._restraint = Restraint(window_loss) if restrained and is_restrained(entry) else None
         self._shape = (0.0, 0.0)
 
     def warm(self, windows: Iterable[Window]) -> None:
@@ -72,7 +72,7 @@ class TrafficForecaster:
         if window.num_req:
             self._shape = (window.isl, window.osl)
         values = (cleaned(window.num_req), *map(cleaned, self._shape))
-        if self._restraint is not None and self._speaks:
+        if self._restraint is not None and self._is_tried:
             self._restraint.settle(self._last, self._free(1), values)
         for forecaster, value in zip(self._forecasters, values, strict=True):
             forecaster.observe(value)
@@ -80,14 +80,16 @@ class TrafficForecaster:
     def predict(self, steps: int = 1) -> Window:
         """Forecast the window `steps` ahead."""
         ahead = self._free(steps)
-        if self._restraint is None or not self._speaks:
+        if self._restraint is None:
             return Window(*ahead)
+        if not self._is_tried:
+            return Window(*self._last)
         free = ahead if steps == 1 else self._free(1)
         return Window(*self._restraint.restrain(self._last, free, ahead))
 
     @property
-    def _speaks(self) -> bool:
-        return self._forecasters[0].speaks
+    def _is_tried(self) -> bool:
+        return self._forecasters[0].points >= TRIAL_POINTS
 
     @property
     def _last(self) -> tuple[float, ...]:
