@@ -18,6 +18,7 @@ from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.hub import Observer
 from aisimulate.report.numbers import share_text
 from aisimulate.spica.candidate_payload import candidate_payload
+from aisimulate.whatif.held import NEAR_FULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,6 +59,18 @@ def origins_text(origins: Mapping[str, int], beyond: Iterable[str]) -> str:
     parts = [f"{share_text(count / total)} {name}" for name, count in origins.items()] if total else []
     places = ", ".join(beyond)
     return ", ".join(parts) + (f" ({places})" if places and parts else "")
+
+
+def fullness_text(inside: Inside) -> str:
+    """Say how full the KV cache of a candidate got, where that is near saturation; else empty."""
+    peaks = {name: max(samples.held, default=0.0) for name, samples in inside.pools.items()}
+    told = [f"{name} {share_text(share)}" for name, share in peaks.items() if share >= NEAR_FULL]
+    if not told:
+        return ""
+    return (
+        f"its KV cache was up to {', '.join(told).removeprefix('agg ')} full, so much hangs on its capacity "
+        "(aisimulate whatif RUN best --only kv)"
+    )
 
 
 @dataclass(frozen=True, slots=True)

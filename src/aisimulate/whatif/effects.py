@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # Figures beside the goal: key of the report, how they are called.
 FIGURES = {
-    "mean_ttft_ms": "TTFT mean, ms",
-    "p99_ttft_ms": "TTFT p99, ms",
-    "mean_tpot_ms": "ITL mean, ms",
+    "mean_ttft_ms": "TTFT ms mean",
+    "p99_ttft_ms": "TTFT ms p99",
+    "mean_tpot_ms": "ITL ms mean",
     "output_throughput_tok_s": "tok/s",
 }
 SLA_SHARE = "sla_share"

@@ -87,7 +87,10 @@ def _tornado(asked: Sensitivity) -> Section:
         for effect in asked.effects
     ]
     rows += [(effect.name, "failed", effect.failure) for effect in asked.effects if effect.failure]
-    text = f"Each bar is one replay with the same seeds and one changed assumption; its length is what that does to {asked.target.value}."
+    text = (
+        "Each bar is one replay with the same seeds and one changed assumption; its length is what that does "
+        f"to {asked.target.value}."
+    )
     table = Table(
         "The greatest effect first",
         ("variant", "what changes", asked.target.value, "change", *heads_of(asked)),
@@ -127,7 +130,10 @@ def _plot(asked: Sensitivity, shown: Sequence[Effect]) -> Plot:
 
 
 def _order(ranked: Sequence[Sensitivity], found: Robustness) -> Section:
-    summary = [line.strip() for line in order_lines(ranked, found) if line.startswith("  it ")]
+    told = [line.strip() for line in order_lines(ranked, found) if line.startswith("  it ")]
+    summary = [f"I{line[1:]}".rstrip(":") + "." for line in told]
+    if found.reorderings:
+        summary = [line.replace(", and hangs on.", " that they have in common.") for line in summary]
     if found.single:
         summary.append(f"Not all of them have {', '.join(found.single)}.")
     heads = ("variant", *(f"{place}. {one.label}" for place, one in enumerate(ranked, start=1)), "order")
