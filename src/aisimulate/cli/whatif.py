@@ -23,7 +23,7 @@ from aisimulate.report.shapes import candidate_text, telling_fields
 from aisimulate.report.whatif import whatif_json, whatif_text
 from aisimulate.spica.candidate_payload import candidate_payload, replayable_config
 from aisimulate.spica.config_goal import OptimizationTarget
-from aisimulate.whatif.catalogue import VARIANTS
+from aisimulate.whatif.catalogue import NAMES, VARIANTS
 from aisimulate.whatif.effects import Subject, goal_of_payload, sensitivities
 from aisimulate.whatif.order import robustness
 from aisimulate.whatif.replays import usable_jobs
@@ -72,6 +72,7 @@ def _parser() -> OneLineParser:
     parser.add_argument("--goal", type=one_of(_TARGETS), metavar="TARGET", help="judge by this instead")
     parser.add_argument(
         "--only",
+        type=one_of(NAMES),
         action="append",
         default=[],
         metavar="NAME",

@@ -68,8 +68,8 @@ def fullness_text(inside: Inside) -> str:
     if not told:
         return ""
     return (
-        f"its KV cache was up to {', '.join(told).removeprefix('agg ')} full, so much hangs on its capacity "
-        "(aisimulate whatif RUN best --only kv)"
+        f"its KV cache was up to {', '.join(told).removeprefix('agg ')} full: what hangs on its capacity, "
+        "`aisimulate whatif RUN best --only kv` tells"
     )
 
 

@@ -83,7 +83,7 @@ def cells_of(asked: Sensitivity, figures: Mapping[str, float]) -> list[str]:
 
 def is_better(asked: Sensitivity, effect: Effect) -> bool:
     """Whether an effect is for the better."""
-    return effect.change is not None and (effect.change > 0) is asked.target.maximize
+    return bool(effect.change) and ((effect.change or 0.0) > 0) is asked.target.maximize
 
 
 def whatif_json(asked: Sensitivity, ranked: Sequence[Sensitivity], found: Robustness | None) -> str:

@@ -11,7 +11,6 @@ from aisimulate.whatif.load_variants import lengths, traffic
 if TYPE_CHECKING:
     from aisimulate.whatif.variants import Makers
 
-CAPACITY = "kv"
 VARIANTS: Makers = {
     "replicas": replicas,
     "traffic": traffic,
@@ -19,5 +18,27 @@ VARIANTS: Makers = {
     "failure": failure,
     "bandwidth": bandwidth,
     "precision": precision,
-    CAPACITY: capacity,
+    "kv": capacity,
 }
+NAMES = (
+    *VARIANTS,
+    *(f"{word}-{pool}" for pool in ("replicas", "prefill", "decode") for word in ("more", "fewer")),
+    "more-traffic",
+    "less-traffic",
+    "longer-prompts",
+    "longer-outputs",
+    "failed-worker",
+    "failed-prefill",
+    "failed-decode",
+    "slower-transfer",
+    "slower-host",
+    "slower-disk",
+    "weights-bf16",
+    "weights-fp8",
+    "weights-nvfp4",
+    "kv-bf16",
+    "kv-fp8",
+    "more-kv",
+    "less-kv",
+)
+"""Every group and every variant that a deployment may have."""

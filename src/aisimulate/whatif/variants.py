@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aisimulate.core.errors import InputError, nearest
-
 if TYPE_CHECKING:
     from aisimulate.whatif.base import Base
     from aisimulate.whatif.payloads import Payload
@@ -41,17 +39,15 @@ Makers = dict[str, Callable[["Base"], Iterator[Variant]]]
 def variants_of(base: Base, makers: Makers, only: Sequence[str] = ()) -> list[Variant]:
     """List the variants of a replay in the order of the groups in `makers`.
 
-    `only` names groups or variants; none means all. Raises InputError for a name that there is not.
+    `only` names groups or variants; none means all. One that this replay does not have is told as that.
     """
     listed = {group: list(make(base)) for group, make in makers.items()}
-    known = [*listed, *(variant.name for group in listed.values() for variant in group)]
-    unknown = next((name for name in only if name not in known), None)
-    if unknown is not None:
-        names = ", ".join(dict.fromkeys(known))
-        raise InputError(f"there is no variant {unknown!r}; there are {names}{nearest(unknown, known)}")
-    return [
+    known = {*listed, *(variant.name for group in listed.values() for variant in group)}
+    wanted = [
         variant
         for group, variants in listed.items()
         for variant in variants
         if not only or group in only or variant.name in only
     ]
+    absent = "this deployment has no such assumption, or holds it already"
+    return wanted + [skipped(name, name, absent) for name in dict.fromkeys(only) if name not in known]
