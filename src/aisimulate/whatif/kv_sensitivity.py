@@ -28,7 +28,6 @@ _KEYS = (
     "mean_e2e_latency_ms",
     "output_throughput_tok_s",
     "goodput_output_throughput_tok_s",
-    "prefix_cache_reused_ratio",
 )
 _MATTERS = 0.01
 
