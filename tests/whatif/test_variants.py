@@ -171,6 +171,16 @@ def test_half_the_bandwidth_of_host_memory_and_disk():
     assert variants(aggregated(), "bandwidth")["slower-disk"].reason == "no g3_offload in this deployment"
 
 
+def test_passes_a_tenth_longer_and_shorter():
+    found = variants(pair(decode={"speedup_ratio": 2.0}), "times")
+    assert value(found["slower-passes"], "spec.engine.prefill.rank.speedup_ratio") == pytest.approx(1 / 1.1)
+    assert value(found["slower-passes"], "spec.engine.decode.rank.speedup_ratio") == pytest.approx(2 / 1.1)
+    assert value(found["faster-passes"], "spec.engine.decode.rank.speedup_ratio") == pytest.approx(2 / 0.9)
+    one = aggregated(requests=REQUESTS[:1])
+    slower = execute(variants(one, "times")["slower-passes"].payload)
+    assert slower["mean_e2e_latency_ms"] == pytest.approx(1.1 * execute(one)["mean_e2e_latency_ms"])
+
+
 def test_other_data_types_than_those_in_use():
     found = variants(aic(), "precision")
     config = "spec.engine.rank.timing_model.config"

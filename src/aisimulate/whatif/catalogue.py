@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.whatif.data_variants import bandwidth, capacity, precision
+from aisimulate.whatif.data_variants import bandwidth, capacity, precision, times
 from aisimulate.whatif.fleet_variants import failure, replicas
 from aisimulate.whatif.load_variants import lengths, traffic
 
@@ -17,6 +17,7 @@ VARIANTS: Makers = {
     "lengths": lengths,
     "failure": failure,
     "bandwidth": bandwidth,
+    "times": times,
     "precision": precision,
     "kv": capacity,
 }
@@ -33,6 +34,8 @@ NAMES = (
     "slower-transfer",
     "slower-host",
     "slower-disk",
+    "slower-passes",
+    "faster-passes",
     "weights-bf16",
     "weights-fp8",
     "weights-nvfp4",

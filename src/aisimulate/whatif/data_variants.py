@@ -1,4 +1,4 @@
-"""Half the bandwidth, another precision, another KV capacity."""
+"""Half the bandwidth, other pass times, another precision, another KV capacity."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _HALF = 0.5
 _CAPACITY_SHARE = 0.1
+_TIME_SHARE = 0.1
 _HOST = ("d2h_bandwidth_gbps", "h2d_bandwidth_gbps")
 _HOST_DEFAULT_GBPS = 32.0
 _DISK = {"read_bandwidth_gbps": 10.0, "write_bandwidth_gbps": 10.0}
@@ -96,6 +97,17 @@ def _halved(base: Base, name: str, title: str, field: str, defaults: Any) -> Var
 def _has_bound(payload: Payload, stages: tuple[str, ...], field: str) -> bool:
     tiers = [get(payload, (*rank_path(stage), field)) or {} for stage in stages]
     return any(tier.get(key) for tier in tiers for key in tier if key.endswith("bandwidth_gbps"))
+
+
+def times(base: Base) -> Iterator[Variant]:
+    """Every pass a tenth longer, and a tenth shorter: what pass times may be off by."""
+    for word, sign, factor in (("slower", "+", 1.0 + _TIME_SHARE), ("faster", "-", 1.0 - _TIME_SHARE)):
+        payload = base.payload
+        for stage in base.stages:
+            path = (*rank_path(stage), "speedup_ratio")
+            ratio = get(payload, path) or 1.0  # 0 leaves times alone, as 1 does
+            payload = put(payload, path, ratio / factor)
+        yield Variant(f"{word}-passes", f"{sign}10% pass times", payload)
 
 
 def precision(base: Base) -> Iterator[Variant]:

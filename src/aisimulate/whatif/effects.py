@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aisimulate.core.errors import InputError
+from aisimulate.core.errors import InputError, ReplayError, TimingError
 from aisimulate.spica.config_goal import OptimizationGoal, OptimizationTarget, SLATarget
 from aisimulate.spica.score import MS_PER_HOUR, avg_gpu, objective_value
 from aisimulate.whatif.base import base_of, unrecorded
 from aisimulate.whatif.payloads import get
-from aisimulate.whatif.replays import Task, run_replay, run_replays
+from aisimulate.whatif.replays import Task, run_replays
 from aisimulate.whatif.variants import skipped, variants_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def sensitivities(
 ) -> list[Sensitivity]:
     """Replay each subject as it is and under every variant that it has.
 
-    The number of processes (`jobs`) does not change any result. Raises InputError, TimingError and the like
+    The number of processes (`jobs`) does not change any result. Raises InputError, TimingError or ReplayError
     when a subject cannot be replayed as it is.
     """
     payloads = [unrecorded(subject.payload) for subject in subjects]
@@ -131,11 +131,12 @@ def sensitivities(
 
 
 def _base(task: Task, result: Result) -> Base:
-    if result.report is None:
-        result = run_replay(task)  # again, in this process: its error says what kind it is
-    if result.report is None:
-        raise InputError(f"{task.label}: {result.failure}")
-    return base_of(task.payload, result.report)
+    if result.report is not None:
+        return base_of(task.payload, result.report)
+    problem = f"{task.label}: {result.failure}"
+    if result.lacks_data:
+        raise TimingError(problem)
+    raise InputError(problem) if result.is_input else ReplayError(problem)
 
 
 def _sensitivity(

@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aisimulate.core.errors import AISimulateError, ReplayError, TimingError, cause_chain
+from aisimulate.core.errors import AISimulateError, InputError, ReplayError, TimingError, cause_chain
 from aisimulate.replay.execute import execute
 from aisimulate.replay.stretched import execute_stretched
 
@@ -35,11 +35,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The report of a replay without records, or why there is none; `lacks_data`: there are no pass times."""
+    """The report of a replay without records, or why there is none.
+
+    `lacks_data`: there are no pass times. `is_input`: what was asked cannot be replayed.
+    """
 
     report: dict[str, Any] | None
     failure: str = ""
     lacks_data: bool = False
+    is_input: bool = False
 
 
 # Told of each replay that ended: its task, how many ended, and of how many.
@@ -74,7 +78,7 @@ def run_replay(task: Task) -> Result:
             return Result(execute(task.payload))
         return Result(execute_stretched(task.payload, prompts=task.prompts, outputs=task.outputs))
     except AISimulateError as error:
-        return Result(None, cause_chain(error), isinstance(error, TimingError))
+        return Result(None, cause_chain(error), isinstance(error, TimingError), isinstance(error, InputError))
     except MemoryError:
         return Result(None, "needs more memory than there is")
 
