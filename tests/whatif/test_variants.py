@@ -181,6 +181,16 @@ def test_passes_a_tenth_longer_and_shorter():
     assert slower["mean_e2e_latency_ms"] == pytest.approx(1.1 * execute(one)["mean_e2e_latency_ms"])
 
 
+def test_mixed_passes_timed_the_other_way():
+    path = "spec.engine.rank.timing_mode"
+    assert value(variants(aggregated(), "times")["fused-passes"], path) == "fused"
+    fused = variants(aggregated(rank={"timing_mode": "fused"}), "times")
+    assert value(fused["additive-passes"], path) == "additive"
+    assert "two pools" in variants(pair(), "times")["fused-passes"].reason
+    sglang = aggregated(rank={"backend": "sglang"})
+    assert variants(sglang, "times")["fused-passes"].reason.startswith("sglang never mixes")
+
+
 def test_other_data_types_than_those_in_use():
     found = variants(aic(), "precision")
     config = "spec.engine.rank.timing_model.config"

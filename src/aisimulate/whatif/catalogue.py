@@ -36,6 +36,8 @@ NAMES = (
     "slower-disk",
     "slower-passes",
     "faster-passes",
+    "fused-passes",
+    "additive-passes",
     "weights-bf16",
     "weights-fp8",
     "weights-nvfp4",

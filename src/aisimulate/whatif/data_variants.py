@@ -100,7 +100,7 @@ def _has_bound(payload: Payload, stages: tuple[str, ...], field: str) -> bool:
 
 
 def times(base: Base) -> Iterator[Variant]:
-    """Every pass a tenth longer, and a tenth shorter: what pass times may be off by."""
+    """Every pass a tenth longer, and a tenth shorter; mixed ones timed the other way."""
     for word, sign, factor in (("slower", "+", 1.0 + _TIME_SHARE), ("faster", "-", 1.0 - _TIME_SHARE)):
         payload = base.payload
         for stage in base.stages:
@@ -108,6 +108,19 @@ def times(base: Base) -> Iterator[Variant]:
             ratio = get(payload, path) or 1.0  # 0 leaves times alone, as 1 does
             payload = put(payload, path, ratio / factor)
         yield Variant(f"{word}-passes", f"{sign}10% pass times", payload)
+    yield _other_mixing(base)
+
+
+def _other_mixing(base: Base) -> Variant:
+    """Time a pass that prefills and decodes as one forward instead of two, or the other way round."""
+    path = (*rank_path(base.stages[0]), "timing_mode")
+    other = "additive" if get(base.payload, path) == "fused" else "fused"
+    name, title = f"{other}-passes", f"mixed passes timed {other}"
+    if base.stages != ("agg",):
+        return skipped(name, title, "no worker of two pools mixes prefill and decode in a pass")
+    if get(base.payload, (*rank_path("agg"), "backend")) == "sglang":
+        return skipped(name, title, "sglang never mixes prefill and decode in a pass")
+    return Variant(name, title, put(base.payload, path, other))
 
 
 def precision(base: Base) -> Iterator[Variant]:
