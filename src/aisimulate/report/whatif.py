@@ -42,7 +42,7 @@ def order_lines(ranked: Sequence[Sensitivity], found: Robustness) -> list[str]:
     ]
     total = found.held + len(found.reorderings)
     if not found.reorderings:
-        lines.append(f"  it holds under all {total} variants that they have in common")
+        lines.append(f"  it holds under all variants that they have in common ({total})")
     else:
         lines.append(f"  it holds under {found.held} of {total} variants, and hangs on:")
         lines += [f"    {reordering_text(item)}" for item in found.reorderings]
