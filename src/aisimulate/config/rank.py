@@ -78,7 +78,8 @@ class RankConfig(StrictModel):
     """One attention-DP rank. `block_size` in tokens (its default depends on the backend), bandwidth in GB/s.
 
     A speed-up ratio of 0 means unscaled, like 1. `timing_mode` says how a pass is timed that prefills and
-    decodes: `additive` as one forward after the other, `fused` as one forward.
+    decodes: `additive` as one forward after the other, `fused` as one forward. `scheduling_look_ahead`: how
+    many passes before it begins a pass is planned.
     """
 
     field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
@@ -111,6 +112,7 @@ class RankConfig(StrictModel):
     state_cache: StateCache | None = None
     timing_model: TimingConfig = PolynomialTiming()
     timing_mode: Literal["additive", "fused"] = "additive"
+    scheduling_look_ahead: Annotated[int, Field(ge=0, le=1)] = 0
     sglang: SglangConfig = SglangConfig()
     trtllm: TrtllmConfig = TrtllmConfig()
 
