@@ -82,6 +82,7 @@ class RankConfig(StrictModel):
     A speed-up ratio of 0 means unscaled, like 1. `timing_mode` says how a pass is timed that prefills and
     decodes: `additive` as one forward after the other, `fused` as one forward, `half` as the mean of both.
     `prefill_scale` multiplies the times of passes that hold prompt tokens, `decode_scale` all others.
+    `scheduling_look_ahead`: how many passes before it begins a pass is planned.
     """
 
     field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
@@ -116,6 +117,7 @@ class RankConfig(StrictModel):
     timing_mode: Literal["additive", "fused", "half"] = "additive"
     prefill_scale: PassScale = 1.0
     decode_scale: PassScale = 1.0
+    scheduling_look_ahead: Annotated[int, Field(ge=0, le=1)] = 0
     sglang: SglangConfig = SglangConfig()
     trtllm: TrtllmConfig = TrtllmConfig()
 

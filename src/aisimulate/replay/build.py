@@ -70,6 +70,7 @@ class BuiltReplay:
     prefill_gpus_per_worker: int = 0
     routes: Routes = field(default_factory=dict)
     scaler: Scaler | None = None
+    look_ahead: int = 0
 
 
 def build_replay(
@@ -119,6 +120,7 @@ def build_replay(
         notes=[*execution.notes, *aic_notes, *workload.notes],
         scaler=wired.scaler,
         routes=wired.routes,
+        look_ahead=rank.scheduling_look_ahead,
     )
 
 

@@ -40,7 +40,7 @@ class ReplayOutcome:
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
     `tiers`: what memory behind the GPUs did. `routes`: what routers decided, by pool.
     `plays`: what became of the plays of an agentic trace. `scaling`: what became of pools that scale, whose
-    workers were not there all the time.
+    workers were not there all the time. `look_ahead`: how many passes before it begins a pass is planned.
     """
 
     sequences: list[Sequence]
@@ -64,3 +64,4 @@ class ReplayOutcome:
     prefill_gpus_per_worker: int = 0
     scaling: ScalingOutcome | None = None
     routes: Routes = field(default_factory=dict)
+    look_ahead: int = 0

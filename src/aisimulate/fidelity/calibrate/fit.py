@@ -77,11 +77,13 @@ class Scales:
 
     def terms(self, sums: Floats, parameters: Floats) -> Floats:
         """Times of both kinds of passes before any factor."""
-        return sums[:, :2] / np.clip(parameters, LOWEST, HIGHEST)
+        terms: Floats = sums[:, :2] / np.clip(parameters, LOWEST, HIGHEST)
+        return terms
 
     def scaled(self, parameters: Floats, prefill: float, decode: float) -> Floats:
         """Multiply both factors."""
-        return np.clip(parameters, LOWEST, HIGHEST) * np.array([prefill, decode])
+        scaled: Floats = np.clip(parameters, LOWEST, HIGHEST) * np.array([prefill, decode])
+        return scaled
 
 
 class Steps:
@@ -93,8 +95,15 @@ class Steps:
     def candidate(self, parameters: Floats) -> Candidate:
         """Make the candidate of five coefficients, in ms."""
         told = [float(f"{max(value, 0.0):.9g}") for value in parameters.tolist()]
-        names = ("constant_ms", "prefill_token_ms", "decode_ms", "context_token_ms", "mixed_decode_ms")
-        return Candidate("fused", step_model=LinearTiming(**dict(zip(names, told, strict=True))))
+        constant, prefill, decode, context, mixed = told
+        model = LinearTiming(
+            constant_ms=constant,
+            prefill_token_ms=prefill,
+            decode_ms=decode,
+            context_token_ms=context,
+            mixed_decode_ms=mixed,
+        )
+        return Candidate("fused", step_model=model)
 
     def terms(self, sums: Floats, parameters: Floats) -> Floats:
         """Numbers of passes, prefill tokens, decodes, context tokens, and decodes beside prefills."""
@@ -103,7 +112,8 @@ class Steps:
 
     def scaled(self, parameters: Floats, prefill: float, decode: float) -> Floats:
         """Multiply what prefill tokens and decodes beside them cost, and all else."""
-        return np.maximum(parameters, 0.0) * np.array([decode, prefill, decode, decode, prefill])
+        scaled: Floats = np.maximum(parameters, 0.0) * np.array([decode, prefill, decode, decode, prefill])
+        return scaled
 
 
 def fit_families(

@@ -62,7 +62,7 @@ def _makespan_ms(run: RequestLog | Replayed, part: slice) -> float:
 
 
 def _distance(measured: Floats, simulated: Floats) -> float:
-    """Give the mean absolute difference; a request that did not complete counts as lasting three times as long."""
+    """Give the mean absolute difference; what did not complete counts as lasting three times as long."""
     told = np.isfinite(measured)
     if not told.any():
         return 0.0

@@ -21,7 +21,7 @@ tokens, decodes beside prefills."""
 
 
 class PassLog(Observer):
-    """Logs the passes of the first worker. Where several ranks go together, the busiest of each pass counts."""
+    """Logs the passes of the first worker. Of ranks that go together, the busiest of each pass counts."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[float, ...]] = []
@@ -53,7 +53,7 @@ class PassLog(Observer):
         self._ends.append(worker.end_ns / _NS_PER_MS)
 
     def between(self, begins_ms: Floats, ends_ms: Floats) -> Floats:
-        """Sum the terms of all passes that ended after `begins_ms[i]` and by `ends_ms[i]`: a row for each i."""
+        """Sum the terms of all passes that ended after `begins_ms[i]` and by `ends_ms[i]`, in row i."""
         sums = np.vstack([np.zeros(TERMS), np.cumsum(np.array(self._rows), axis=0)])
         ends = np.array(self._ends)
         tolerance_ms = 1e-6

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
@@ -30,7 +29,6 @@ def with_prompts(log: RequestLog, path: Path, block_tokens: int) -> RequestLog:
     rows = list(_prompts(path, block_tokens))
     if not rows:
         raise InputError(f"{path}: the file is empty")
-    numbers = count()
     seen: dict[Any, int] = {}
     ids: list[list[int]] = []
     for number, place in enumerate(log.place):
@@ -41,12 +39,11 @@ def with_prompts(log: RequestLog, path: Path, block_tokens: int) -> RequestLog:
         if tokens not in (None, expected) or len(blocks) < expected // block_tokens:
             shown = f"{len(blocks)} blocks" if tokens is None else f"{tokens} tokens"
             raise InputError(f"{path}:{place + 1}: {shown}, but the log's prompt has {expected} tokens")
-        numbered = [
-            seen[block] if block in seen else seen.setdefault(block, next(numbers)) for block in blocks
-        ]
-        # A block that is not told stands for nothing that anybody shares.
-        missing = -(-expected // block_tokens) - len(numbered)
-        ids.append(numbered + [next(numbers) for _ in range(missing)])
+        numbered = [seen.setdefault(block, len(seen)) for block in blocks]
+        for spare in range(-(-expected // block_tokens) - len(numbered)):
+            # A block that is not told stands for something that nobody shares.
+            numbered.append(seen.setdefault((number, spare, None), len(seen)))
+        ids.append(numbered)
     return replace(log, block_ids=ids, block_tokens=block_tokens)
 
 
@@ -76,11 +73,9 @@ def _prompts(path: Path, block_tokens: int) -> Iterator[tuple[list[Any], int | N
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        opened = (
-            gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-        )
-        with opened as stream:
+        with opened(path, "rt", encoding="utf-8") as stream:
             for number, line in enumerate(stream, start=1):
                 if line.strip():
                     value = json.loads(line)
@@ -89,7 +84,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, value
     except OSError as error:
         raise InputError(f"{path}: could not be read: {error.strerror or error}") from error
+    except InputError:
+        raise
     except (ValueError, RecursionError, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path}: no usable JSON Lines: {error}") from None

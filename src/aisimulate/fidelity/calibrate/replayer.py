@@ -81,11 +81,12 @@ class LogReplayer:
         return known
 
     def watch(self, candidate: Candidate, passes: PassLog) -> Replayed:
-        """Replay a candidate and tell `passes` of its passes."""
+        """Replay a candidate and tell `passes` of its passes, which nobody can see with a look-ahead."""
         return self._run(candidate, passes)
 
     def _run(self, candidate: Candidate, passes: PassLog | None) -> Replayed:
-        execution = with_candidate(self._execution, candidate)
+        changes = {} if passes is None else {"scheduling_look_ahead": 0}
+        execution = with_candidate(self._execution, candidate, **changes)
         hub = None if passes is None else Hub([passes])
         with explained_limits(), paused_collector():
             built = build_replay(execution, hub, drive=self._drive)
@@ -97,9 +98,10 @@ class LogReplayer:
         return make_driver(self._workload, block_tokens)
 
 
-def with_candidate(execution: Execution, candidate: Candidate) -> Execution:
-    """Put the pass times of a candidate into a checked payload."""
+def with_candidate(execution: Execution, candidate: Candidate, **settings: object) -> Execution:
+    """Put the pass times of a candidate into a checked payload, and other `settings` of its rank."""
     changes: dict[str, object] = {
+        **settings,
         "timing_mode": candidate.timing_mode,
         "prefill_scale": candidate.prefill_scale,
         "decode_scale": candidate.decode_scale,
