@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         held_out = outcome.after[1]
         assert held_out is not None, "nothing is held out"
         table_free = outcome.calibration.step_model is not None
-        missed = [bound for bound in missed_bounds(held_out, TABLE_FREE_BOUNDS if table_free else BOUNDS)]
+        missed = missed_bounds(held_out, TABLE_FREE_BOUNDS if table_free else BOUNDS)
         failed |= bool(missed)
         if not table_free:
             with_tables.append(held_out)
