@@ -48,6 +48,8 @@ def _head(outcome: Outcome) -> Iterator[str]:
         f"log: {source.file} ({source.format}), fitted on the first {outcome.fitted} requests, "
         f"{outcome.held_out} held out, {outcome.replays} replays"
     )
+    if calibration.ttft_offset_ms:
+        yield f"clients see everything {calibration.ttft_offset_ms:g} ms later (ttft_offset_ms)"
     if calibration.step_model is not None:
         terms = calibration.step_model.model_dump()
         yield "step model: " + ", ".join(f"{name} {value:.6g}" for name, value in terms.items())

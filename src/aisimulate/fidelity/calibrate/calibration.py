@@ -19,11 +19,13 @@ from aisimulate.core.errors import InputError
 from aisimulate.fidelity.calibrate.fit import Family, Fit, Scales, Steps, fit_families
 from aisimulate.fidelity.calibrate.identified import doubts
 from aisimulate.fidelity.calibrate.loss import Errors, errors
+from aisimulate.fidelity.calibrate.offset import ttft_offset_ms
 from aisimulate.fidelity.calibrate.replayer import Candidate, LogReplayer
 from aisimulate.replay.calibrated import engine_of
 
 if TYPE_CHECKING:
     from aisimulate.config.payload import Execution
+    from aisimulate.fidelity.calibrate.replayer import Replayed
     from aisimulate.fidelity.calibrate.request_log import RequestLog
 
 MODES: tuple[TimingMode, ...] = ("additive", "fused", "half")
@@ -77,11 +79,14 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
     fits = fit_families(log, replayer, count, families, options.evaluations)
     best = min(fits, key=lambda fit: fit.loss)
     notes = doubts(log, replayer, count, best)
-    after = _both(log, replayer, best.candidate, count)
+    replayed = replayer.replay(best.candidate)
+    offset_ms = ttft_offset_ms(log, replayed, count)
+    after = _both(log, replayed.later(offset_ms), count)
     plain = Candidate(execution.spec.engine.rank.timing_mode)
+    calibration = _calibration(log, execution, options, best, after[0], notes, count)
     return Outcome(
-        calibration=_calibration(log, execution, options, best, after[0], notes, count),
-        before=None if options.table_free else _both(log, replayer, plain, count),
+        calibration=calibration.model_copy(update={"ttft_offset_ms": offset_ms}),
+        before=None if options.table_free else _both(log, replayer.replay(plain), count),
         after=after,
         losses=tuple((fit.candidate.timing_mode, fit.loss) for fit in fits),
         fitted=count,
@@ -98,10 +103,7 @@ def _modes(execution: Execution, options: Options) -> tuple[TimingMode, ...]:
     return MODES if options.timing_mode is None else (options.timing_mode,)
 
 
-def _both(
-    log: RequestLog, replayer: LogReplayer, candidate: Candidate, count: int
-) -> tuple[Errors, Errors | None]:
-    replayed = replayer.replay(candidate)
+def _both(log: RequestLog, replayed: Replayed, count: int) -> tuple[Errors, Errors | None]:
     rest = errors(log, replayed, slice(count, None)) if len(log) > count else None
     return errors(log, replayed, slice(0, count)), rest
 

@@ -34,11 +34,12 @@ def doubts(log: RequestLog, replayer: LogReplayer, count: int, fit: Fit) -> list
     return found
 
 
-def in_flight(log: RequestLog, count: int) -> int:
-    """Give the most requests of the first `count` that decode at once."""
-    begins = np.sort(log.arrival_ms[:count] + np.nan_to_num(log.ttft_ms[:count]))
-    ends = np.sort(log.last_token_ms[:count])
-    return int(np.max(np.arange(1, count + 1) - np.searchsorted(ends, begins, side="right")))
+def in_flight(log: RequestLog, until_ms: float) -> int:
+    """Give the most requests that decode at once up to an instant."""
+    begins = np.sort(log.arrival_ms + np.nan_to_num(log.ttft_ms))
+    ends = np.sort(log.last_token_ms)
+    begun = np.arange(1, len(begins) + 1) - np.searchsorted(ends, begins, side="right")
+    return int(np.max(begun[begins <= until_ms], initial=0))
 
 
 def _few(count: int) -> Iterator[str]:
@@ -47,9 +48,9 @@ def _few(count: int) -> Iterator[str]:
 
 
 def _small_batches(log: RequestLog, count: int) -> Iterator[str]:
-    fitted, all_ = in_flight(log, count), in_flight(log, len(log))
+    fitted, all_ = in_flight(log, float(np.max(log.last_token_ms[:count]))), in_flight(log, np.inf)
     if fitted < max(_SMALL_BATCH, _SHARE_OF_BATCH * all_):
-        yield f"no more than {fitted} of the fitted requests decode at once: larger batches are extrapolated"
+        yield f"no more than {fitted} requests decode at once while it is fitted: larger batches are a guess"
 
 
 def _at_bounds(candidate: Candidate) -> Iterator[str]:
