@@ -32,6 +32,7 @@ COMMANDS = {
         "tell what a result hangs on: replays with one assumption changed",
     ),
     "compare": ("aisimulate.cli.compare", "set the result of a benchmark beside that of a simulation"),
+    "calibrate": ("aisimulate.cli.calibrate", "fit pass times to a log of requests of your own"),
     "perf": (
         "aisimulate.cli.perf",
         "ask the performance model about one engine: pass times, KV capacity, data",

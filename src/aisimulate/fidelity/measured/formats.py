@@ -15,6 +15,7 @@ from aisimulate.fidelity.measured import (
     own,
     sglang_bench,
     vllm_bench,
+    vllm_clocks,
 )
 from aisimulate.fidelity.measured.document import read_document
 
@@ -37,6 +38,7 @@ class Format:
 FORMATS = {
     "aisimulate": Format(own.SOUGHT, own.fits, own.runs),
     "aisimulate-records": Format(own.SOUGHT_RECORDS, own.fits_records, own.runs_of_records),
+    "vllm-clocks": Format(vllm_clocks.SOUGHT, vllm_clocks.fits, vllm_clocks.runs),
     "vllm": Format(vllm_bench.SOUGHT, vllm_bench.fits, vllm_bench.runs),
     "sglang": Format(sglang_bench.SOUGHT, sglang_bench.fits, sglang_bench.runs),
     "aiperf": Format(aiperf.SOUGHT, aiperf.fits, aiperf.runs),
