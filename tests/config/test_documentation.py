@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from aisimulate.config.aic import AicConfig
 from aisimulate.config.engine import EngineConfig
+from aisimulate.config.frontend import FrontendConfig
 from aisimulate.config.kv_router import KvRouterConfig
 from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, ScriptStep
 from aisimulate.config.rank import (
@@ -70,6 +71,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "scripted": ScriptConfig,
     "scripted.decisions": ScriptStep,
     "spec.sla": SlaConfig,
+    "spec.frontend": FrontendConfig,
     "spec.requests": ReplayRequest,
     "spec.engine": EngineConfig,
     "rank": RankConfig,

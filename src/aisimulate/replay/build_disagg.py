@@ -12,11 +12,12 @@ from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.transfer import TransferTime
 from aisimulate.replay.aic_errors import aic_settings_at
-from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
+from aisimulate.replay.build import BuiltReplay, heard_traffic, provenance_of, timing_of, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
-from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
+from aisimulate.replay.frontend import frontend_of
+from aisimulate.replay.observe.arrivals import Routers
 from aisimulate.replay.observe.fleet import (
     ObservedDestinationFirstFleet,
     ObservedPairFleet,
@@ -81,7 +82,8 @@ def build_disaggregated(
     prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = drive(workload, prefill.rank.block_size)
-    heard = driver if hub is None else AnnouncedTraffic(driver, hub)
+    frontend = frontend_of(spec)
+    heard = heard_traffic(driver, frontend, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)
     if scales(spec, scaling):
@@ -106,6 +108,7 @@ def build_disaggregated(
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
         scaler=wired.scaler,
         routes=wired.routes,
+        frontend=frontend,
     )
 
 
