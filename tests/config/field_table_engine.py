@@ -216,6 +216,7 @@ TABLE.add(
     ),
     timing_model=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
     timing_mode=rank(CROWD, "mean_e2e_latency_ms", timing_mode="fused"),
+    scheduling_look_ahead=rank(CROWD, "mean_ttft_ms", scheduling_look_ahead=1),
     sglang=(
         sglang(sglang={"chunked_prefill_size": 8}),
         idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),

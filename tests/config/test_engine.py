@@ -58,6 +58,7 @@ def test_defaults():
         "state_cache": None,
         "timing_model": {"type": "polynomial"},
         "timing_mode": "additive",
+        "scheduling_look_ahead": 0,
         "sglang": {
             "schedule_policy": "fifo",
             "max_prefill_tokens": 16384,

@@ -100,6 +100,10 @@ class SglangWorker(Worker):
 
 def make_worker(engine: dict[str, Any], identities: Identities, number: int) -> Worker:
     """Worker `number`, with the rules of its backend."""
+    from .ahead import AheadWorker
+
+    if engine["rank"].get("scheduling_look_ahead"):
+        return AheadWorker(engine, identities, number)
     kind = SglangWorker if engine["rank"].get("backend") == "sglang" else Worker
     return kind(engine, identities, number)
 

@@ -65,6 +65,7 @@ class RankScheduler:
         self.deferring = self.capacity_bound = False  # of the prefill cadence
         self.running: list[Request] = []
         self.waiting: list[Request] = []
+        self.leaving: list[Request] = []  # have all their tokens, but end with the pass in flight
 
     @property
     def ready(self) -> bool:
@@ -261,7 +262,7 @@ class RankScheduler:
     # Waiting requests -----------------------------------------------------------------------------
 
     def _admit_waiting(self, work: Pass) -> None:
-        while self.waiting and not work.preempted_any and len(self.running) < self.max_num_seqs:
+        while self.waiting and not work.preempted_any and self._has_seat:
             head = self.waiting[0]
             hits = self._hits(head)
             reason = self._impossible(head, hits)
@@ -281,6 +282,10 @@ class RankScheduler:
             before, after = work.computed[head]
             if before == after and work.budget == 0:
                 break
+
+    @property
+    def _has_seat(self) -> bool:
+        return len(self.running) + len(self.leaving) < self.max_num_seqs
 
     def _hits(self, request: Request) -> list[Block]:
         """Resident blocks of the leading part of the known sequence."""
@@ -320,7 +325,8 @@ class RankScheduler:
         needed = self._blocks_needed(request) - min(referenced, self._most_cached(request, hits))
         promised = 0
         if self.trtllm:
-            promised = sum(self._blocks_needed(other) - len(other.blocks) for other in self.running)
+            admitted = self.running + self.leaving
+            promised = sum(self._blocks_needed(other) - len(other.blocks) for other in admitted)
         return needed <= self.num_gpu_blocks - self.pool.active - promised
 
     def _impossible(self, request: Request, hits: list[Block]) -> str | None:
@@ -333,7 +339,7 @@ class RankScheduler:
             return "sequence_exceeds_kv_capacity"
         if request.hopeless:
             return "sequence_exceeds_kv_capacity"
-        if self.running:
+        if self.running or self.leaving:
             return None
         # Nothing is running, so nothing will ever change for the head: waiting on would be for ever.
         if not self._fits(request, hits):

@@ -27,6 +27,7 @@ COMMANDS = {
     "report": ("aisimulate.cli.report", "write the result page of a search, one HTML file"),
     "export": ("aisimulate.cli.export", "write what starts a candidate: commands, containers, Kubernetes"),
     "simulate": ("aisimulate.cli.simulate", "replay a workload on one deployment"),
+    "compare": ("aisimulate.cli.compare", "set the result of a benchmark beside that of a simulation"),
     "perf": (
         "aisimulate.cli.perf",
         "ask the performance model about one engine: pass times, KV capacity, data",

@@ -40,7 +40,7 @@ def plan_row(rank: RankScheduler, sequence: Sequence) -> list[int]:
         else:
             pass_ns = timer.prefill_ns(1, end, start)
             if batch:
-                pass_ns += timer.decode_ns(batch, context)
+                pass_ns += timer.beside_ns(batch, context)
         durations.append(pass_ns)
         context += batch
         start = end

@@ -59,7 +59,7 @@ def prefill_alone(
             timer.fused_ns(((start, end),), batch, context) if fused else timer.prefill_ns(1, end, start)
         )
         if batch:
-            pass_ns += 0 if fused else timer.decode_ns(batch, context)
+            pass_ns += 0 if fused else timer.beside_ns(batch, context)
             log.passes += (pass_ns, batch, decoders.passes)
         now_ns += pass_ns
         sequence.computed = start = end

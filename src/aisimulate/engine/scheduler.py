@@ -430,8 +430,10 @@ class RankScheduler(PricedRun):
         if count := self._chunk_count:
             pass_ns = self.timer.prefill_ns(count, self._chunk_ends // count, self._chunk_starts // count)
             self._chunk_count = self._chunk_ends = self._chunk_starts = 0
-        if batch:
-            pass_ns += self.timer.decode_ns(batch, context)
+            if batch:
+                pass_ns += self.timer.beside_ns(batch, context)
+        elif batch:
+            pass_ns = self.timer.decode_ns(batch, context)
         self.pass_ns = pass_ns
 
     def _without_held_back(self, batch: int, context: int) -> tuple[int, int]:

@@ -369,8 +369,10 @@ class SpeculativeScheduler(RankScheduler):
         context = sum(sequence.tokens for sequence in ready)
         if self._spans:
             pass_ns = timer.fused_ns(self._spans, len(ready), context)
+        elif ready and chunks:
+            pass_ns += timer.beside_ns(len(ready), context)
         elif ready:
-            pass_ns += timer.decode_ns(len(ready), context)
+            pass_ns = timer.decode_ns(len(ready), context)
         self.pass_ns = pass_ns
         self.gap_weight = sum(sequence.last_pass == before for sequence in ready) if before >= 0 else 0
 

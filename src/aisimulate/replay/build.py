@@ -10,6 +10,7 @@ from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
+from aisimulate.config.timing import LinearTiming as LinearTimingConfig
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
@@ -27,7 +28,7 @@ from aisimulate.replay.settled import Settled
 from aisimulate.replay.tiers import Tiers
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
-from aisimulate.timing import FixedTiming, PolynomialTiming
+from aisimulate.timing import FixedTiming, LinearTiming, PolynomialTiming, ScaledTiming
 from aisimulate.timing.aic.surface import AicTiming
 from aisimulate.workload.drivers import Driver, DriverMaker, make_driver
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.core.protocols import TimingModel
+    from aisimulate.core.protocols import PassTimer, TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.build_scaled import PoolPlan
@@ -69,6 +70,7 @@ class BuiltReplay:
     prefill_gpus_per_worker: int = 0
     routes: Routes = field(default_factory=dict)
     scaler: Scaler | None = None
+    look_ahead: int = 0
 
 
 def build_replay(
@@ -98,11 +100,7 @@ def build_replay(
         timing = timing_of(rank, aic)
     replicas = spec.topology.workers.initial_workers
     workload = workload_of(execution, rank, rank, role, replicas)
-    timer = timing.timer(
-        rank.num_gpu_blocks * rank.block_size,
-        rank.speedup_ratio,
-        rank.speedup_ratio * rank.decode_speedup_ratio,
-    )
+    timer = bound_timer(rank, timing)
     driver = drive(workload, rank.block_size)
     heard = driver if hub is None else AnnouncedTraffic(driver, hub)
     wired = _wire(spec, aggregated_plan(spec, role, rank, timer), heard, hub, scaling)
@@ -122,6 +120,7 @@ def build_replay(
         notes=[*execution.notes, *aic_notes, *workload.notes],
         scaler=wired.scaler,
         routes=wired.routes,
+        look_ahead=rank.scheduling_look_ahead,
     )
 
 
@@ -192,12 +191,25 @@ def workload_of(
 
 
 def timing_of(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
-    """Choose the source of pass times."""
+    """Choose the source of pass times, before any factor."""
     if aic is not None:
         return AicTiming(aic_engine_key(aic), aic.nextn)
     if isinstance(rank.timing_model, FixedTimingConfig):
         return FixedTiming(rank.timing_model.prefill_ms, rank.timing_model.decode_ms)
+    if isinstance(rank.timing_model, LinearTimingConfig):
+        return LinearTiming(**rank.timing_model.model_dump(exclude={"type"}))
     return PolynomialTiming()
+
+
+def bound_timer(rank: RankConfig, timing: TimingModel) -> PassTimer:
+    """Bind pass times to a rank: its capacity, its factors and its speed-up ratios."""
+    if rank.prefill_scale != 1.0 or rank.decode_scale != 1.0 or rank.timing_mode == "half":
+        timing = ScaledTiming(timing, rank.prefill_scale, rank.decode_scale, rank.timing_mode == "half")
+    return timing.timer(
+        rank.num_gpu_blocks * rank.block_size,
+        rank.speedup_ratio,
+        rank.speedup_ratio * rank.decode_speedup_ratio,
+    )
 
 
 def provenance_of(rank: RankConfig, timing: TimingModel, capacity_is_estimated: bool) -> dict[str, object]:

@@ -12,7 +12,7 @@ from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.transfer import TransferTime
 from aisimulate.replay.aic_errors import aic_settings_at
-from aisimulate.replay.build import BuiltReplay, provenance_of, timing_of, workload_of
+from aisimulate.replay.build import BuiltReplay, bound_timer, provenance_of, timing_of, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
@@ -206,12 +206,7 @@ def _pool(execution: Execution, stage: str) -> _Pool:
         rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
         notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
         timing = timing_of(rank, aic)
-    both = timing.timer(
-        rank.num_gpu_blocks * rank.block_size,
-        rank.speedup_ratio,
-        rank.speedup_ratio * rank.decode_speedup_ratio,
-    )
-    timer = OneSidedTimer(both, prefills=stage == "prefill")
+    timer = OneSidedTimer(bound_timer(rank, timing), prefills=stage == "prefill")
     replicas = getattr(spec.topology, stage).initial_workers
     make = partial(pair_worker, rank, timer, stage, role.dp_size)
     provenance = provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)

@@ -6,10 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import clock_ns
+from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.cadence import CadenceGroup
 from aisimulate.engine.disk_tier import DiskTier
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.host_tier import BlockIdentities
+from aisimulate.engine.look_ahead import make_ahead_rank
 from aisimulate.engine.offload_group import OffloadCadenceGroup, OffloadGroup
 from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
@@ -40,7 +42,16 @@ def worker_maker(rank: RankConfig, timer: PassTimer, dp_size: int) -> Callable[[
         return partial(_sglang_worker, sglang_params(rank, dp_size), timer, dp_size)
     if rank.native_host_offload is not None:
         return _offload_maker(rank, rank.native_host_offload, timer, dp_size)
+    if rank.scheduling_look_ahead:
+        return partial(_ahead_worker, rank_params(rank), timer, dp_size)
     return partial(_worker, rank_params(rank), timer, dp_size)
+
+
+def _ahead_worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
+    """Make a worker that plans one pass ahead."""
+    del number
+    ranks = [make_ahead_rank(params, timer) for _ in range(dp_size)]
+    return AheadWorker(ranks[0])
 
 
 def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
@@ -97,7 +108,7 @@ def rank_params(rank: RankConfig) -> RankParams:
         enable_prefix_caching=rank.enable_prefix_caching,
         enable_chunked_prefill=rank.enable_chunked_prefill,
         preemption_mode=rank.preemption_mode,
-        fused=rank.timing_mode == "fused",
+        fused=rank.timing_mode != "additive",
         prefill_schedule_interval=rank.prefill_schedule_interval,
         nextn=rank.aic_nextn or 0,
         accept_rates=rank.accept_rates,

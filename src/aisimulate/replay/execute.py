@@ -94,4 +94,5 @@ def run_built(replay: BuiltReplay, started: int) -> ReplayOutcome:
         prefill_gpus_per_worker=replay.prefill_gpus_per_worker,
         scaling=None if replay.scaler is None else replay.scaler.outcome(replay.fleet.end_ns),
         routes=replay.routes,
+        look_ahead=replay.look_ahead,
     )

@@ -34,13 +34,13 @@ class ReplayOutcome:
 
     `end_ns`: the last processed event; `workers` were provisioned from 0 to `end_ns`.
     `wall_ns`: real time spent; `passes` and `plans`: simulated passes and planner invocations.
-    `timing_mode`: how passes that prefill and decode were timed (additive or fused).
+    `timing_mode`: how passes that prefill and decode were timed (additive, fused or half).
     `settled`: completed requests that are in `sequences` no more.
     In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
     `tiers`: what memory behind the GPUs did. `routes`: what routers decided, by pool.
     `plays`: what became of the plays of an agentic trace. `scaling`: what became of pools that scale, whose
-    workers were not there all the time.
+    workers were not there all the time. `look_ahead`: how many passes before it begins a pass is planned.
     """
 
     sequences: list[Sequence]
@@ -64,3 +64,4 @@ class ReplayOutcome:
     prefill_gpus_per_worker: int = 0
     scaling: ScalingOutcome | None = None
     routes: Routes = field(default_factory=dict)
+    look_ahead: int = 0

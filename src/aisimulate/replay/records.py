@@ -68,6 +68,11 @@ def _in_play(record: Record, identity: Record) -> Record:
     return {**first, **named, "agentic": identity, **record, **dispatched}
 
 
+def with_scheduled(record: Record) -> Record:
+    """Say when a request was first scheduled: with look-ahead, one pass before that pass began."""
+    return {**record, "scheduled_ms": record["first_admit_ms"]}
+
+
 def ended_in_order(sequences: Iterable[Sequence]) -> list[Sequence]:
     """Sort the requests that ended as their records are."""
     return sorted((sequence for sequence in sequences if sequence.status is not None), key=_order)

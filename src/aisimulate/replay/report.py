@@ -17,7 +17,7 @@ from aisimulate.replay.agentic_report import report_plays
 from aisimulate.replay.columns import Columns, Latencies
 from aisimulate.replay.gaps import summarize_gaps
 from aisimulate.replay.handoff_records import build_handoff_records
-from aisimulate.replay.records import build_records
+from aisimulate.replay.records import build_records, with_scheduled
 from aisimulate.replay.statistics import summarize
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     All numbers are finite; the statistics of an empty sample are 0.0. `goodput_*` keys are present when an
     SLA is set, `per_request` when asked for and at least one request ended. Our own additions to the
     reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, and, where the
-    outcome has any, provenance and notes.
+    outcome has any, scheduling_look_ahead, provenance and notes.
     """
     counted = _counted(outcome)
     latencies = Latencies.of(counted)
@@ -74,7 +74,8 @@ def _records(outcome: ReplayOutcome) -> list[Report]:
     if outcome.prefill_workers:
         ranks = outcome.prefill_dp_size, outcome.dp_size
         return build_handoff_records(outcome.sequences, *ranks, outcome.routes)
-    return build_records(outcome.sequences, outcome.dp_size, outcome.plays, outcome.routes.get("agg"))
+    records = build_records(outcome.sequences, outcome.dp_size, outcome.plays, outcome.routes.get("agg"))
+    return records if not outcome.look_ahead else [with_scheduled(record) for record in records]
 
 
 def _counted(outcome: ReplayOutcome) -> Columns:
@@ -203,6 +204,8 @@ def _latency_statistics(outcome: ReplayOutcome, latencies: Latencies) -> Report:
 def _remarks(outcome: ReplayOutcome) -> Report:
     """How a pass is timed, where the times come from, and what a user should know."""
     report: Report = {"timing_mode": outcome.timing_mode}
+    if outcome.look_ahead:
+        report["scheduling_look_ahead"] = outcome.look_ahead
     if outcome.provenance:
         report["provenance"] = dict(outcome.provenance)
     if outcome.notes:

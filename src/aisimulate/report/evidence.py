@@ -20,6 +20,7 @@ _DIGEST_DIGITS = 12
 TIMING_MODES = {
     "additive": "the time of its prefill plus that of its decode",
     "fused": "the time of one forward over all its tokens",
+    "half": "the mean of the two, prefill plus decode and one forward",
 }
 
 

@@ -79,7 +79,7 @@ class SearchSpace(SpicaModel):
     custom_choices: bool = False
     include_single_gpu_moe: bool = False
     allow_model_download: bool = False
-    timing_mode: Literal["additive", "fused"] = "additive"
+    timing_mode: Literal["additive", "fused", "half"] = "additive"
 
     prefill_block_size: PositiveInt = 64
     decode_block_size: PositiveInt = 64

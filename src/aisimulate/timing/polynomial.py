@@ -143,6 +143,8 @@ class PolynomialTimer:
         self._spend(_ONE_ENTRIES, context_tokens)
         return self._evaluate(context_tokens)
 
+    beside_ns = decode_ns
+
     def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
         """Duration of one forward over chunks and decoders (spec 01 section (a) 1).
 

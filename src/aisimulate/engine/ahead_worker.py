@@ -1,0 +1,138 @@
+"""A serving worker that plans each pass while the one before it runs (docs/look-ahead.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.gap_log import Absences
+from aisimulate.engine.look_ahead import LookAhead
+from aisimulate.engine.run_worker import RunWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.gap_log import GapLog
+    from aisimulate.engine.sequence import Sequence
+
+# Runs up to this long are priced when they are planned: that costs hardly more than a lower bound.
+_FEW_PASSES = 16
+
+
+class AheadWorker(RunWorker[LookAhead]):
+    """A worker of one rank that looks one pass ahead.
+
+    A pass is in flight, booked, until `_start_ns`; the `_passes` planned after it begin there. While `busy`,
+    the worker has nothing to decide before `end_ns`: `_ended` of the planned passes end by then, and the next
+    of them begins. `start()` books those and plans again.
+    """
+
+    __slots__ = ("_ended",)
+
+    def __init__(self, rank: LookAhead) -> None:
+        super().__init__(rank)
+        self._ended = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start, or is yet to end."""
+        return bool(self._passes) or self._rank.is_left or self._rank.has_work
+
+    def advance(self, now_ns: int, until_ns: int) -> int:
+        """Decide, from `now_ns` on, all that is to be decided before `until_ns`; return the next instant."""
+        while now_ns < until_ns and self.start(now_ns):
+            self.cut(until_ns)
+            self.finish()
+            now_ns = self.end_ns
+        return now_ns
+
+    def start(self, now_ns: int) -> bool:
+        """Begin what was planned and plan what follows; an idle worker plans first.
+
+        Return whether there was work.
+        """
+        if not self._passes:
+            self._ended = 0
+            if not self._plan(now_ns, now_ns):
+                return False
+        self._plan(now_ns, self._begin(now_ns))
+        self.busy = True
+        self._ended = 0 if self._rank.is_left or not self._passes else self._passes - 1
+        self.end_ns = self._start_ns
+        self.exact = True
+        if ended := self._ended:
+            rank = self._rank
+            self.exact = ended <= _FEW_PASSES
+            price = self._timer.run_ns if self.exact else self._timer.run_floor_ns
+            self.end_ns += price(rank.run_batch, rank.run_context, ended)
+        return True
+
+    def _plan(self, now_ns: int, start_ns: int) -> int:
+        """Plan, at `now_ns`, what begins at `start_ns`; return how many passes that is."""
+        self.plans += 1
+        self._start_ns = start_ns
+        self._passes = self._rank.plan_ahead(now_ns, start_ns)
+        return self._passes
+
+    def _begin(self, now_ns: int) -> int:
+        """Book the planned passes up to the one that begins at `now_ns`; return its end."""
+        rank, timer, log = self._rank, self._timer, self.gap_log
+        passes, done = self._ended + 1, rank.decoders.passes
+        if batch := rank.run_batch:
+            context = rank.run_context
+            log.runs += (batch, context, passes, batch, done)
+            end_ns = now_ns + timer.decode_ns(batch, context + self._ended * batch)
+            first_end_ns = end_ns
+            if self._ended and rank.fresh:
+                first_end_ns = self._start_ns + timer.decode_ns(batch, context)
+        else:
+            if weight := rank.gap_weight:
+                log.passes += (rank.pass_ns, weight, done)
+            first_end_ns = end_ns = now_ns + rank.pass_ns
+        rank.commit(passes, first_end_ns, end_ns)
+        return end_ns
+
+    def settle(self) -> None:
+        """Price exactly how long there is nothing to decide."""
+        rank = self._rank
+        run_ns = self._timer.run_ns(rank.run_batch, rank.run_context, self._ended)
+        self.end_ns = self._start_ns + run_ns
+        self.exact = True
+
+    def cut(self, at_ns: int) -> None:
+        """Decide again at the first end of a pass at or after `at_ns`; what has begun by then goes on."""
+        if not self._ended:
+            return
+        self.exact = True
+        elapsed_ns = at_ns - self._start_ns
+        if elapsed_ns <= 0:
+            self._ended, self.end_ns = 0, self._start_ns
+            return
+        rank = self._rank
+        self._ended, total_ns = self._timer.passes_until(
+            rank.run_batch, rank.run_context, self._ended, elapsed_ns
+        )
+        self.end_ns = self._start_ns + total_ns
+
+    def finish(self) -> list[Sequence]:
+        """End what ends at `end_ns`; return the sequences that became terminal, in order."""
+        self.busy = False
+        return self._rank.depart(self.end_ns) if self._rank.is_left else []
+
+    def last_boundary_ns(self, limit_ns: int) -> int:
+        """Return the last end of a pass at or before `limit_ns`."""
+        rank, start_ns = self._rank, self._start_ns
+        if limit_ns < start_ns:
+            return rank.planned_ns
+        if not self._ended:
+            return start_ns
+        run = rank.run_batch, rank.run_context
+        passes, total_ns = self._timer.passes_until(*run, self._ended, limit_ns - start_ns + 1)
+        if start_ns + total_ns > limit_ns:
+            total_ns = self._timer.run_ns(*run, passes - 1) if passes > 1 else 0
+        return start_ns + total_ns
+
+    def close(self) -> GapLog:
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
+        self.gap_log.pack()
+        if spans := self._rank.lost_spans():
+            self.gap_log.leave_out(Absences(spans))
+        self.gap_log.singles = self._rank.singles
+        return self.gap_log

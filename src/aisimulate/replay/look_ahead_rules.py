@@ -1,0 +1,48 @@
+"""What scheduling look-ahead cannot be combined with yet: refused by name, never ignored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisimulate.core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aisimulate.config.engine import RoleConfig
+    from aisimulate.config.spec import ReplaySpec
+
+FIELD = "scheduling_look_ahead"
+
+
+def require_look_ahead(spec: ReplaySpec) -> None:
+    """Refuse a look-ahead where it is not built. Raises UnsupportedError with the path of the field."""
+    for stage in spec.stages:
+        role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
+        if not role.rank.scheduling_look_ahead:
+            continue
+        for beside in (*_in_deployment(spec), *_in_role(role)):
+            problem = f"{role.rank.scheduling_look_ahead} is not supported yet {beside} (supported: 0)"
+            raise UnsupportedError(f"{path}.{FIELD}: {problem}")
+
+
+def _in_deployment(spec: ReplaySpec) -> Iterator[str]:
+    if spec.topology.kind == "disaggregated":
+        yield "in a disaggregated topology"
+    placement, scaling = spec.adapters.placement.provider, spec.adapters.scaling.provider
+    if placement != "round_robin":
+        yield f"with placement {placement!r}"
+    if scaling != "none":
+        yield f"with scaling {scaling!r}"
+
+
+def _in_role(role: RoleConfig) -> Iterator[str]:
+    rank = role.rank
+    if rank.backend == "sglang":
+        yield "with backend 'sglang'"
+    if role.dp_size > 1:
+        yield f"with dp_size {role.dp_size}"
+    if rank.aic_nextn is not None:
+        yield f"with aic_nextn {rank.aic_nextn}"
+    if rank.native_host_offload is not None:
+        yield "with native_host_offload"

@@ -1,0 +1,161 @@
+"""Replays that look one pass ahead, against the oracle that does so step by step: every request, every ns."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aisimulate.core.errors import UnsupportedError
+from aisimulate.replay.execute import execute
+from aisimulate.replay.observe.timeline import Timeline
+from oracle.strategies import (
+    Scenario,
+    echo_scenarios,
+    long_prompt_scenarios,
+    outgrowing_scenarios,
+    payload_spec,
+    scenarios,
+    turnstile_scenarios,
+)
+
+from .test_differential import budget, check
+
+MOST_RANKS = 1
+
+
+def ahead(scenario: Scenario) -> Scenario:
+    """The same scenario, one pass ahead and without drafts."""
+    spec = scenario.payload["spec"]
+    engine = spec["engine"]
+    rank = {key: value for key, value in engine["rank"].items() if not key.startswith("aic_")}
+    rank["scheduling_look_ahead"] = 1
+    engine = engine | {"rank": rank, "dp_size": min(MOST_RANKS, engine["dp_size"])}
+    return Scenario(scenario.payload | {"spec": spec | {"engine": engine}}, scenario.rows)
+
+
+def ahead_scenarios() -> st.SearchStrategy[Scenario]:
+    """Every kind of scenario that the engine without look-ahead is tried on."""
+    kinds = [
+        scenarios(),
+        scenarios(trace_format="mooncake-delta"),
+        turnstile_scenarios(),
+        outgrowing_scenarios(),
+        long_prompt_scenarios(),
+        echo_scenarios(),
+    ]
+    return st.one_of(kinds).map(ahead)
+
+
+@budget(400)
+@given(ahead_scenarios())
+def test_equals_the_oracle(scenario: Scenario) -> None:
+    check(scenario)
+
+
+RANK = {
+    "backend": "vllm",
+    "block_size": 4,
+    "num_gpu_blocks": 64,
+    "max_num_seqs": 16,
+    "max_num_batched_tokens": 64,
+    "timing_model": {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 1.0},
+    "scheduling_look_ahead": 1,
+}
+
+
+def served(requests: list[tuple[float, int, int]], **rank: object) -> dict[str, dict]:
+    """Records of (arrival, input, output) requests by their number; prefills last 10 ms, decodes 1 ms."""
+    authored = [
+        {"id": str(number), "arrival_time_ms": at_ms, "input_tokens": isl, "output_tokens": osl}
+        for number, (at_ms, isl, osl) in enumerate(requests)
+    ]
+    report = execute({"spec": payload_spec(RANK | rank, 1) | {"requests": authored}})
+    assert report["scheduling_look_ahead"] == 1
+    return {record["request_id"]: record for record in report["per_request"]}
+
+
+def times(record: dict) -> tuple[float, float, float]:
+    assert record["scheduled_ms"] == record["first_admit_ms"]
+    return record["scheduled_ms"], record["first_token_ms"], record["last_token_ms"]
+
+
+def test_an_arrival_waits_for_the_pass_already_planned() -> None:
+    # 0-10 prefill, 10-11 decode, both planned at 0; the second request joins what is planned at 10.
+    records = served([(0.0, 8, 5), (5.0, 9, 2)])
+    assert times(records["0"]) == (0.0, 10.0, 24.0)
+    assert times(records["1"]) == (10.0, 22.0, 23.0)
+
+
+def test_an_arrival_at_the_end_of_a_pass_joins_the_plan_made_then() -> None:
+    assert times(served([(0.0, 8, 5), (10.0, 9, 2)])["1"]) == (10.0, 22.0, 23.0)
+    assert times(served([(0.0, 8, 5), (10.25, 9, 2)])["1"]) == (11.0, 23.0, 24.0)
+
+
+def test_a_seat_is_free_once_the_pass_in_flight_has_ended() -> None:
+    # The first request gets its last token at 12 in a pass that begins at 11, when the next one is planned.
+    records = served([(0.0, 8, 3), (0.0, 9, 3), (0.0, 9, 9)], max_num_seqs=2)
+    assert times(records["1"]) == (0.0, 10.0, 12.0)
+    assert times(records["2"]) == (12.0, 22.0, 30.0)
+
+
+def test_blocks_are_free_once_the_pass_in_flight_has_ended() -> None:
+    # 4 + 3 blocks; the third request needs 3 of 8, and the other one decodes on at 12.
+    requests = [(0.0, 13, 3), (0.0, 9, 9), (0.0, 9, 2)]
+    assert times(served(requests, num_gpu_blocks=8)["2"]) == (12.0, 24.0, 25.0)
+
+
+def test_an_idle_worker_plans_at_once() -> None:
+    assert times(served([(3.0, 8, 1), (20.0, 8, 1)])["1"]) == (20.0, 30.0, 30.0)
+
+
+def test_a_rejection_takes_no_time_on_an_idle_worker() -> None:
+    record = served([(0.0, 999, 1), (4.0, 8, 1)])["0"]
+    assert (record["terminal_status"], record["terminal_time_ms"]) == ("rejected", 0.0)
+
+
+def test_records_without_look_ahead_are_as_ever() -> None:
+    request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
+    spec = payload_spec(RANK | {"scheduling_look_ahead": 0}, 1) | {"requests": [request]}
+    report = execute({"spec": spec})
+    assert "scheduling_look_ahead" not in report
+    assert "scheduled_ms" not in report["per_request"][0]
+
+
+REFUSED = [
+    ({"rank": {"backend": "sglang"}}, {}, "with backend 'sglang'"),
+    ({"dp_size": 2}, {}, "with dp_size 2"),
+    ({"rank": {"aic_nextn": 1}}, {}, "with aic_nextn 1"),
+    (
+        {"rank": {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}},
+        {},
+        "with native_host_offload",
+    ),
+    ({}, {"placement": {"provider": "kv_router"}}, "with placement 'kv_router'"),
+    (
+        {},
+        {
+            "scaling": {
+                "provider": "scripted",
+                "config": {"first_tick_ms": 5.0, "step_ms": 5.0, "decisions": [{}]},
+            }
+        },
+        "with scaling 'scripted'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("engine", "adapters", "beside"), REFUSED)
+def test_what_is_not_built_is_refused_by_name(engine: dict, adapters: dict, beside: str) -> None:
+    spec = payload_spec(RANK | engine.get("rank", {}), 1, engine.get("dp_size", 1))
+    request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
+    with pytest.raises(UnsupportedError) as caught:
+        execute({"spec": spec | {"requests": [request], "adapters": adapters}})
+    path = "spec.engine.rank.scheduling_look_ahead"
+    assert str(caught.value) == f"{path}: 1 is not supported yet {beside} (supported: 0)"
+
+
+def test_it_cannot_be_watched_yet() -> None:
+    request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
+    with pytest.raises(UnsupportedError, match="cannot be watched yet"):
+        execute({"spec": payload_spec(RANK, 1) | {"requests": [request]}}, observers=[Timeline()])

@@ -1,0 +1,81 @@
+"""Workers that plan pass k + 2 when pass k ends, one pass at a time (docs/look-ahead.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .content import Identities
+from .fleet import Worker
+from .request import Request
+from .scheduler import Pass, RankScheduler
+
+
+class AheadScheduler(RankScheduler):
+    """A rank that books a pass when it begins; who ends with it keeps seat and blocks until it has ended."""
+
+    def __init__(self, rank: dict[str, Any], identities: Identities, number: int = 0) -> None:
+        super().__init__(rank, identities, number)
+        self.ending: list[tuple[Request, str, str | None]] = []  # with the pass in flight
+
+    def begin(self, work: Pass, end_ns: int) -> None:
+        """Book what a pass that ends at `end_ns` brings."""
+        self.ending += [(request, "rejected", reason) for request, reason in work.rejected]
+        over = work.finished[:]
+        for request in work.emitting:
+            request.emit(end_ns)
+            if self._remaining(request) == 0:
+                over.append(request)
+        for request in over:
+            self.running.remove(request)
+            self.leaving.append(request)
+            self.ending.append((request, "completed", None))
+
+    def end(self, end_ns: int) -> list[Request]:
+        """Let those go whose last pass ended now."""
+        ended, self.ending, self.leaving = self.ending, [], []
+        for request, status, reason in ended:
+            self.pool.release(request.blocks)
+            request.blocks = []
+            request.end(end_ns, status, reason)
+        return [request for request, _, _ in ended]
+
+
+class AheadWorker(Worker):
+    """`dp_size` ranks with a pass in flight and the next one planned."""
+
+    planned: list[tuple[Any, Any]]
+
+    def __init__(self, engine: dict[str, Any], identities: Identities, number: int = 0) -> None:
+        super().__init__(engine, identities, number)
+        self.planned = []
+
+    def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
+        return [AheadScheduler(rank, identities, first + index) for index in range(dp_size)]
+
+    def start(self, now_ns: int) -> bool:
+        """Begin the planned pass and plan the next; without one, plan now what begins now."""
+        if self.end_ns is not None:
+            return False
+        passes = self.planned or self._plan_something(now_ns)
+        if not passes:
+            return False
+        self.end_ns = now_ns + max(work.duration_ns for _, work in passes)
+        for rank, work in passes:
+            rank.begin(work, self.end_ns)
+        self.planned = self._plan_something(now_ns)
+        return True
+
+    def _plan_something(self, now_ns: int) -> list[tuple[Any, Any]]:
+        passes = self._plan([rank for rank in self.ranks if rank.ready], now_ns)
+        return passes if any(_is_something(work) for _, work in passes) else []
+
+    def finish(self) -> list[Request]:
+        """End the pass in flight; returns the requests that became terminal."""
+        assert self.end_ns is not None
+        ended = [request for rank in self.ranks for request in rank.end(self.end_ns)]
+        self.end_ns = None
+        return ended
+
+
+def _is_something(work: Pass) -> bool:
+    return bool(work.computed or work.rejected or work.preempted_any or work.finished or work.emitting)
