@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
+from tools.validate.bundled import bundled_runs
 from tools.validate.front_end import left_out
 from tools.validate.outcomes import outcomes_of
 from tools.validate.page import page_text
+from tools.validate.repeats import disturbed
 from tools.validate.runs import read_runs
 from tools.validate.scored import Scored, confidence_of, doubts_of, priced
 from tools.validate.text import (
@@ -56,7 +58,10 @@ def validated(outcomes: list[Outcome]) -> list[Table]:
     """Make all tables of a validation."""
     found = priced(outcomes)
     grades = {outcome.run.id: confidence_of(outcome.run) for outcome in found}
-    doubts = {outcome.run.id: doubts_of(outcome.run, grades[outcome.run.id]) for outcome in found}
+    against = disturbed([outcome.run for outcome in outcomes], bundled_runs())
+    doubts = {
+        outcome.run.id: doubts_of(outcome.run, grades[outcome.run.id], against) for outcome in found
+    }
     clean = [outcome for outcome in found if not doubts[outcome.run.id]]
     ends = left_out(found, clean)
     scored = [

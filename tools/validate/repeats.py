@@ -10,7 +10,7 @@ from aisimulate.timing.aic.names import model_facts
 from tools.validate.deployments import bundled_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tools.validate.runs import MeasuredRun
 
@@ -18,6 +18,11 @@ DUPLICATE, CONTAMINATED = "duplicate", "contaminated"
 
 TWIN_RATIO = 1.25
 """Two engines of one deployment whose TPOT differs by more than this did not do the same work."""
+
+DISTURBED_RATIO = 1.25
+"""A run whose TPOT is above this times that of the same engine under more load was not alone."""
+
+_DISTURBED_CURVE = 2  # that many such runs discredit all runs of their curve
 
 _SAME = 1e-3  # files round to three or four digits
 
@@ -64,3 +69,35 @@ def _has_draft_layers(run: MeasuredRun) -> bool:
         return model_facts(bundled_name(run.model)).nextn > 0
     except AISimulateError:
         return False
+
+
+def disturbed(runs: Iterable[MeasuredRun], known: Iterable[MeasuredRun] = ()) -> dict[str, str]:
+    """Give a reason for each run (by id) that its own curve contradicts; `known` are runs to compare with.
+
+    More load cannot make an engine faster. Looks at measurements only.
+    """
+    curves: dict[object, dict[int, MeasuredRun]] = defaultdict(dict)
+    asked = list(runs)
+    for run in (*asked, *known):
+        curves[run.curve].setdefault(run.concurrency, run)
+    reasons: dict[object, dict[int, str]] = {}
+    for curve, rows in curves.items():
+        found = dict(_contradicted(rows))
+        if len(found) >= _DISTURBED_CURVE:
+            text = f"measured TPOT contradicts itself along the curve, at concurrency {_listed(found)}"
+            found = dict.fromkeys(rows, text)
+        reasons[curve] = found
+    return {run.id: reasons[run.curve][run.concurrency] for run in asked if run.concurrency in reasons[run.curve]}
+
+
+def _contradicted(rows: Mapping[int, MeasuredRun]) -> Iterator[tuple[int, str]]:
+    for concurrency, run in sorted(rows.items()):
+        for other in rows.values():
+            if other.concurrency > concurrency and run.tpot_ms > DISTURBED_RATIO * other.tpot_ms:
+                measured = f"{run.tpot_ms:.1f} ms, but {other.tpot_ms:.1f} ms at {other.concurrency}"
+                yield concurrency, f"measured TPOT at concurrency {concurrency} is {measured}"
+                break
+
+
+def _listed(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values))

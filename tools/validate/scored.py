@@ -14,7 +14,7 @@ from tools.validate.deployments import MAX_NUM_BATCHED_TOKENS, aic_settings
 from tools.validate.outcomes import PRICED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tools.validate.front_end import FrontEnd
     from tools.validate.outcomes import Outcome
@@ -56,11 +56,12 @@ def confidence_of(run: MeasuredRun) -> Confidence:
     return found
 
 
-def doubts_of(run: MeasuredRun, confidence: Confidence) -> tuple[str, ...]:
-    """Say why a run is not clean."""
+def doubts_of(run: MeasuredRun, confidence: Confidence, disturbed: Mapping[str, str]) -> tuple[str, ...]:
+    """Say why a run is not clean; `disturbed` has what its own curve says against it."""
     widest = max(pool.gpus_per_worker for pool in run.pools)
     wide = (f"a worker of {widest} GPUs",) if widest > MOST_GPUS and not run.is_pair else ()
-    return (*confidence.implausible, *wide)
+    against = (disturbed[run.id],) if run.id in disturbed else ()
+    return (*confidence.implausible, *wide, *against)
 
 
 def priced(outcomes: Iterable[Outcome]) -> list[Outcome]:
