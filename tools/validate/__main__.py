@@ -59,9 +59,7 @@ def validated(outcomes: list[Outcome]) -> list[Table]:
     found = priced(outcomes)
     grades = {outcome.run.id: confidence_of(outcome.run) for outcome in found}
     against = disturbed([outcome.run for outcome in outcomes], bundled_runs())
-    doubts = {
-        outcome.run.id: doubts_of(outcome.run, grades[outcome.run.id], against) for outcome in found
-    }
+    doubts = {outcome.run.id: doubts_of(outcome.run, grades[outcome.run.id], against) for outcome in found}
     clean = [outcome for outcome in found if not doubts[outcome.run.id]]
     ends = left_out(found, clean)
     scored = [
@@ -83,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="validate", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="tables of runs (default: those in data/silicon)")
     jobs = max(1, os.cpu_count() or 1)
-    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help="processes (default: %(default)s)")
+    parser.add_argument(
+        "--jobs", type=int, default=jobs, metavar="N", help="processes (default: %(default)s)"
+    )
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the page of the documentation")
     return parser
 

@@ -18,7 +18,7 @@ _CONCURRENCY = re.compile(r"silicon_concurrency=(\d+)")
 
 
 def bundled_runs() -> list[MeasuredRun]:
-    """Read its aggregated runs, with the concurrency that their source states; none if it has no such file."""
+    """Read its aggregated runs that state their concurrency; none if it has no such file."""
     package = find_spec("aiconfigurator_core")
     if package is None or not package.submodule_search_locations:
         return []

@@ -26,10 +26,28 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[2] / "data/silicon"
 LEAST_ROWS = 4
-_COLUMNS = (
-    "id source licence model hardware backend backend_version precision mode tp pp attn_dp moe_tp moe_ep "
-    "isl osl concurrency ttft_ms tpot_ms notes"
-).split()
+_COLUMNS = [
+    "id",
+    "source",
+    "licence",
+    "model",
+    "hardware",
+    "backend",
+    "backend_version",
+    "precision",
+    "mode",
+    "tp",
+    "pp",
+    "attn_dp",
+    "moe_tp",
+    "moe_ep",
+    "isl",
+    "osl",
+    "concurrency",
+    "ttft_ms",
+    "tpot_ms",
+    "notes",
+]
 _HOME = re.compile(r"source_file=/\S*?/data/")
 
 

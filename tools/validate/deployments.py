@@ -48,6 +48,9 @@ _DTYPES = {
     ("Qwen/Qwen3-32B", "fp4"): _MODELOPT_FP4,
     ("Qwen/Qwen3.5-397B-A17B", "fp8"): {"gemm_dtype": "fp8_block", "moe_dtype": "fp8_block"},
 }
+# TensorRT-LLM serves MXFP4 experts with MXFP8 activations where the GPU has instructions for it.
+_BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
+_BLACKWELL_TRTLLM = {("openai/gpt-oss-120b", "fp4"): {"moe_dtype": "w4a8_mxfp4_mxfp8"}}
 
 
 def payload_of(run: MeasuredRun) -> dict[str, Any]:
@@ -78,6 +81,7 @@ def bundled_name(model: str) -> str:
 def aic_settings(run: MeasuredRun, pool: Pool) -> dict[str, Any]:
     """Describe the engine of a pool to the `aic` timing."""
     name = bundled_name(run.model)
+    blackwell = run.backend == "trtllm" and run.system in _BLACKWELL
     model = _CHECKPOINTS.get((name, run.precision), name)
     settings: dict[str, Any] = {
         "model": model,
@@ -87,6 +91,7 @@ def aic_settings(run: MeasuredRun, pool: Pool) -> dict[str, Any]:
         "pp": pool.pp,
         "attention_dp": pool.attention_dp,
         **_DTYPES.get((name, run.precision), {}),
+        **(_BLACKWELL_TRTLLM.get((name, run.precision), {}) if blackwell else {}),
     }
     if model_facts(model).is_moe:
         settings |= {"moe_tp_size": pool.moe_tp, "moe_ep_size": pool.moe_ep}

@@ -47,9 +47,7 @@ def outcomes_of(runs: Sequence[MeasuredRun], processes: int = 1) -> list[Outcome
     replayed.sort(key=lambda run: repr(run.curve))
     with _mapping(processes) as each:
         found = {outcome.run.id: outcome for outcome in each(outcome_of, replayed)}
-    return [
-        Outcome(run, SET_ASIDE, reasons[run.id]) if run.id in reasons else found[run.id] for run in runs
-    ]
+    return [Outcome(run, SET_ASIDE, reasons[run.id]) if run.id in reasons else found[run.id] for run in runs]
 
 
 def outcome_of(run: MeasuredRun) -> Outcome:

@@ -87,7 +87,9 @@ def disturbed(runs: Iterable[MeasuredRun], known: Iterable[MeasuredRun] = ()) ->
             text = f"measured TPOT contradicts itself along the curve, at concurrency {_listed(found)}"
             found = dict.fromkeys(rows, text)
         reasons[curve] = found
-    return {run.id: reasons[run.curve][run.concurrency] for run in asked if run.concurrency in reasons[run.curve]}
+    return {
+        run.id: reasons[run.curve][run.concurrency] for run in asked if run.concurrency in reasons[run.curve]
+    }
 
 
 def _contradicted(rows: Mapping[int, MeasuredRun]) -> Iterator[tuple[int, str]]:

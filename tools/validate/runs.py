@@ -15,8 +15,21 @@ if TYPE_CHECKING:
 
 # One checkpoint architecture and size under two names; a file may list one measurement under both.
 _FAMILIES = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
-_NEEDED = (
-    "id model hardware backend precision mode tp isl osl concurrency ttft_ms tpot_ms source licence".split()
+_NEEDED = tuple(
+    [
+        "id",
+        "model",
+        "hardware",
+        "backend",
+        "precision",
+        "mode",
+        "tp",
+        "isl",
+        "osl",
+        "concurrency",
+        "ttft_ms",
+        "tpot_ms",
+    ]
 )
 
 
@@ -100,7 +113,14 @@ def read_runs(path: Path) -> list[MeasuredRun]:
     missing = [name for name in _NEEDED if name not in (table.fieldnames or ())]
     if missing:
         raise InputError(f"{path}:1: the column {missing[0]!r} is missing")
-    return [_run(row, f"{path}:{table.line_num}") for row in table]
+    runs: dict[str, MeasuredRun] = {}
+    for row in table:
+        where = f"{path}:{table.line_num}"
+        run = _run(row, where)
+        if run.id in runs:
+            raise InputError(f"{where}: the id {show(run.id)} is used twice")
+        runs[run.id] = run
+    return list(runs.values())
 
 
 def _run(row: Mapping[str, str], where: str) -> MeasuredRun:

@@ -90,7 +90,8 @@ def published_table() -> Table:
 def _run_cells(outcome: Outcome, one: Scored | None) -> tuple[str, ...]:
     run = outcome.run
     shape = " + ".join(map(str, run.pools))
-    name = f"{run.model} {run.precision or 'as published'} {run.system} {run.backend} {shape} {run.isl}/{run.osl}"
+    engine = f"{run.model} {run.precision or 'as published'} {run.system} {run.backend}"
+    name = f"{engine} {shape} {run.isl}/{run.osl}"
     head = (name, str(run.concurrency), f"{run.ttft_ms:,.1f}", f"{run.tpot_ms:,.2f}", outcome.kind)
     if one is None:
         return (*head, "", "", "", "")

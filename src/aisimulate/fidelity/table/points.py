@@ -82,7 +82,9 @@ def calibration_points(points: Sequence[LoadPoint], by: str) -> tuple[Calibratio
     reach = 2.0**FADES_OVER_DOUBLINGS
     ends = [LoadPoint(points[0].load / reach, 1.0, 1.0), LoadPoint(points[-1].load * reach, 1.0, 1.0)]
     return tuple(
-        CalibrationPoint(step_scale=point.step_scale, ttft_ratio=_capped(point.ttft_ratio), **{by: point.load})
+        CalibrationPoint(
+            step_scale=point.step_scale, ttft_ratio=_capped(point.ttft_ratio), **{by: point.load}
+        )
         for point in (ends[0], *points, ends[1])
     )
 

@@ -38,6 +38,9 @@ FAR = 4.0
 FORMULA_SHARE = 0.25
 """More of a forward than this from formulas is no measurement of it."""
 
+# The same weights with other activations: whichever an engine uses, its steps are hardly slower.
+_NEIGHBOURS = {"w4a16_mxfp4": "w4a8_mxfp4_mxfp8"}
+
 _BATCHES = (1, 8, 64)
 _CONTEXT_TOKENS = 1024
 _PLAIN = "bfloat16"
@@ -92,27 +95,36 @@ def engine_confidence(key: EngineKey, most_tokens: int, longest_tokens: int = 0)
     where a forward cannot be timed at all, `TimingError`.
     """
     findings = [
-        *_slower_than_plain(key),
+        *_slower_than_others(key),
         *_stand_ins(key),
         *_outside(key, most_tokens, longest_tokens),
     ]
     return Confidence(tuple(findings))
 
 
-def _slower_than_plain(key: EngineKey) -> Iterator[Finding]:
-    """Compare the operations of decode steps with those of the same engine on unquantised weights."""
+def _slower_than_others(key: EngineKey) -> Iterator[Finding]:
+    """Compare the operations of decode steps with those of the same engine on other data types."""
     effective = resolve_modes(key).effective
     for field in ("gemm_dtype", "moe_dtype"):
         dtype = effective.get(field, _PLAIN)
-        slower = {} if dtype == _PLAIN else _slower_operations(key, replace(key, **{field: _PLAIN}))
+        neighbour = _NEIGHBOURS.get(dtype)
+        beside = {} if neighbour is None else _slower_operations(key, _with_dtype(key, field, neighbour))
+        if beside:
+            text = f"{dtype} weights {max(beside.values()):.1f} times slower than {neighbour}: check {field}"
+            yield Finding("medium", text)
+        slower = {} if dtype == _PLAIN else _slower_operations(key, _with_dtype(key, field, _PLAIN))
         if slower:
             name = max(slower, key=lambda name: slower[name])
             text = (
                 f"{key.backend} {key.backend_version} on {key.system}: {dtype} weights up to "
-                f"{slower[name]:.1f} times slower than {_PLAIN} ({name}), which is not physical: prefer other "
-                "weights or another backend"
+                f"{slower[name]:.1f} times slower than {_PLAIN} ({name}), which is not physical: prefer "
+                "other weights or another backend"
             )
             yield Finding("low", text, implausible=True)
+
+
+def _with_dtype(key: EngineKey, field: str, dtype: str) -> EngineKey:
+    return replace(key, gemm_dtype=dtype) if field == "gemm_dtype" else replace(key, moe_dtype=dtype)
 
 
 def _slower_operations(key: EngineKey, plain: EngineKey) -> dict[str, float]:
@@ -149,13 +161,13 @@ def _stand_ins(key: EngineKey) -> Iterator[Finding]:
             where = f"{source.framework} {source.version}"
             yield Finding("medium", f"{source.table}: measured with {where} only")
     engine = load_engine(compile_engine_spec(key))
-    forwards = {
-        "prefill": lambda: prefill_operations(engine, 1, _CONTEXT_TOKENS, 0),
-        "decode": lambda: decode_operations(engine, _BATCHES[1], _CONTEXT_TOKENS),
-    }
-    for phase, operations_of in forwards.items():
+    for phase in ("prefill", "decode"):
         with sdk_call(str(key)):
-            operations = operations_of()
+            operations = (
+                prefill_operations(engine, 1, _CONTEXT_TOKENS, 0)
+                if phase == "prefill"
+                else decode_operations(engine, _BATCHES[1], _CONTEXT_TOKENS)
+            )
             transfer = engine.last_provenance()
         if transfer is not None:
             yield Finding("medium", f"{phase}: data of another shape or type ({transfer})")
