@@ -19,6 +19,7 @@ from aisimulate.config.base import (
     TolerantModel,
     null_is_default,
 )
+from aisimulate.config.calibration import Calibration
 from aisimulate.config.engine import EngineConfig, NullableEngine
 from aisimulate.config.messages import show
 from aisimulate.core.limits import MAX_RANKS, MAX_WORKERS
@@ -100,7 +101,10 @@ class ReplayRequest(TolerantModel):
 
 
 class ReplaySpec(TolerantModel):
-    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop."""
+    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop.
+
+    `calibration` corrects the pass times of the one engine that it was made for.
+    """
 
     version: int = VERSION
     topology: Topology
@@ -111,6 +115,7 @@ class ReplaySpec(TolerantModel):
     record_per_request: bool = True
     sla: Annotated[SlaConfig, BeforeValidator(null_is_default)] = SlaConfig()
     requests: Annotated[tuple[ReplayRequest, ...], Field(strict=False)] = ()
+    calibration: Calibration | None = None
 
     @property
     def stages(self) -> tuple[str | None, ...]:

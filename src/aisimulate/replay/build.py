@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from aisimulate.config.aic import aic_config
 from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
+from aisimulate.config.timing import ExternalTiming
 from aisimulate.config.timing import FixedTiming as FixedTimingConfig
 from aisimulate.config.timing import LinearTiming as LinearTimingConfig
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
+from aisimulate.replay.calibrated import calibrated
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.engines import build_workers
@@ -97,6 +99,8 @@ def build_replay(
     with aic_settings_at(path):
         rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
         aic_notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
+        made = calibrated(execution, role, rank, aic, path)
+        rank = made.rank
         timing = timing_of(rank, aic)
     replicas = spec.topology.workers.initial_workers
     workload = workload_of(execution, rank, rank, role, replicas)
@@ -116,8 +120,9 @@ def build_replay(
         record_per_request=spec.record_per_request,
         timing_mode=rank.timing_mode,
         provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
+        | made.provenance
         | wired.provenance,
-        notes=[*execution.notes, *aic_notes, *workload.notes],
+        notes=[*execution.notes, *aic_notes, *made.notes, *workload.notes],
         scaler=wired.scaler,
         routes=wired.routes,
         look_ahead=rank.scheduling_look_ahead,
@@ -192,7 +197,7 @@ def workload_of(
 
 def timing_of(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
     """Choose the source of pass times, before any factor."""
-    if aic is not None:
+    if aic is not None and isinstance(rank.timing_model, ExternalTiming):
         return AicTiming(aic_engine_key(aic), aic.nextn)
     if isinstance(rank.timing_model, FixedTimingConfig):
         return FixedTiming(rank.timing_model.prefill_ms, rank.timing_model.decode_ms)

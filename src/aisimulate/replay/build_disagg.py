@@ -14,6 +14,7 @@ from aisimulate.engine.transfer import TransferTime
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build import BuiltReplay, bound_timer, provenance_of, timing_of, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
+from aisimulate.replay.calibrated import calibrated
 from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
@@ -205,11 +206,15 @@ def _pool(execution: Execution, stage: str) -> _Pool:
     with aic_settings_at(path):
         rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
         notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
+        made = calibrated(execution, role, rank, aic, path)
+        rank = made.rank
         timing = timing_of(rank, aic)
     timer = OneSidedTimer(bound_timer(rank, timing), prefills=stage == "prefill")
     replicas = getattr(spec.topology, stage).initial_workers
     make = partial(pair_worker, rank, timer, stage, role.dp_size)
     provenance = provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
+    provenance |= made.provenance
+    notes += made.notes
     return _Pool(role, rank, timer, make, [make(number) for number in range(replicas)], provenance, notes)
 
 

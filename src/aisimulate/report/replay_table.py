@@ -69,7 +69,14 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
     for reason, count in report["rejection_reasons"].items():
         lines.append(f"rejected: {count:,} because {reason}")
     notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]
-    return [*lines, *(f"note: {note}" for note in notes), _evidence(report)]
+    lines += [f"note: {note}" for note in notes]
+    return [*lines, *_calibrations(report.get("provenance", {})), _evidence(report)]
+
+
+def _calibrations(provenance: Mapping[str, Any]) -> list[str]:
+    """Say what pass times were corrected by, each calibration once."""
+    found = (pool["calibration"] for pool in _pools(provenance) if "calibration" in pool)
+    return list(dict.fromkeys(map(calibration_text, found)))
 
 
 def _evidence(report: Mapping[str, Any]) -> str:
@@ -79,6 +86,17 @@ def _evidence(report: Mapping[str, Any]) -> str:
     times = "; ".join(text for text in pools if text)
     parts = [f"evidence: simulated with {programs}", times, f"{report['timing_mode']} pass times"]
     return "; ".join(part for part in parts if part)
+
+
+def calibration_text(calibration: Mapping[str, Any]) -> str:
+    """Say on one line that a calibration was applied, and how well it fits what it was made from."""
+    factors = f"prefill x {calibration['prefill_scale']:.3f}, decode x {calibration['decode_scale']:.3f}"
+    what = f"a step model, {factors}" if calibration["step_model"] else factors
+    used = ("requests", "rows")
+    size = next((f", {calibration[name]} {name}" for name in used if calibration[name] is not None), "")
+    told = calibration["training_error"]
+    errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
+    return f"calibrated by {calibration['file']}{size}: {what}; training error: {errors}"
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:

@@ -56,6 +56,14 @@ class Replayed:
         """Time from arrival to last token."""
         return self.last_token_ms - self.arrival_ms
 
+    def later(self, offset_ms: float) -> Replayed:
+        """Give the same as clients see it that hear of everything so much later."""
+        return replace(
+            self,
+            first_token_ms=self.first_token_ms + offset_ms,
+            last_token_ms=self.last_token_ms + offset_ms,
+        )
+
 
 class LogReplayer:
     """Replays one traffic on one engine; equal candidates are replayed once.
