@@ -15,21 +15,19 @@ if TYPE_CHECKING:
 
 # One checkpoint architecture and size under two names; a file may list one measurement under both.
 _FAMILIES = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
-_NEEDED = tuple(
-    [
-        "id",
-        "model",
-        "hardware",
-        "backend",
-        "precision",
-        "mode",
-        "tp",
-        "isl",
-        "osl",
-        "concurrency",
-        "ttft_ms",
-        "tpot_ms",
-    ]
+_NEEDED = (
+    "id",
+    "model",
+    "hardware",
+    "backend",
+    "precision",
+    "mode",
+    "tp",
+    "isl",
+    "osl",
+    "concurrency",
+    "ttft_ms",
+    "tpot_ms",
 )
 
 
