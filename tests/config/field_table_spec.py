@@ -36,6 +36,7 @@ from .field_payloads import (
     UNLINKED,
 )
 from .field_rows import pair, request, traffic
+from .field_table_calibration import CALIBRATED
 from .field_table_router import ROUTED
 from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
@@ -64,6 +65,7 @@ TABLE.add(
     ),
     record_per_request=Acts(CROWD, {"spec.record_per_request": False}, "per_request"),
     sla=Acts(CROWD, {"spec.sla": {"ttft_ms": 20.0}}, "goodput_completed_requests"),
+    calibration=Acts(CALIBRATED, {"spec.calibration": None}, "provenance"),
     requests=(
         Acts(CROWD, {"spec.requests": CROWD["spec"]["requests"][:2]}, "num_requests"),
         Inert(

@@ -6,19 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aisimulate.config.aic import aic_config
-from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
-from aisimulate.config.timing import ExternalTiming
-from aisimulate.config.timing import FixedTiming as FixedTimingConfig
-from aisimulate.config.timing import LinearTiming as LinearTimingConfig
 from aisimulate.core.units import clock_ns
 from aisimulate.replay.agentic_traffic import require_aggregated
-from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
-from aisimulate.replay.calibrated import calibrated
 from aisimulate.replay.capabilities import require_supported
-from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
 from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
@@ -28,19 +20,16 @@ from aisimulate.replay.routed_traffic import RoutedTraffic
 from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.tiers import Tiers
+from aisimulate.replay.timed_rank import timed_rank
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
-from aisimulate.timing import FixedTiming, LinearTiming, PolynomialTiming, ScaledTiming
-from aisimulate.timing.aic.surface import AicTiming
 from aisimulate.workload.drivers import Driver, DriverMaker, make_driver
 
 if TYPE_CHECKING:
-    from aisimulate.config.aic import AicConfig
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.core.protocols import PassTimer, TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.build_scaled import PoolPlan
@@ -92,22 +81,13 @@ def build_replay(
         from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
 
         return build_disaggregated(execution, scaling, hub, drive)
-    role = spec.engine.role(None)
-    aic = aic_config(role.rank)
-    explicit = role_capacity_is_explicit(execution.engine, None)
-    path = spec.engine.rank_path()
-    with aic_settings_at(path):
-        rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
-        aic_notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
-        made = calibrated(execution, role, rank, aic, path)
-        rank = made.rank
-        timing = timing_of(rank, aic)
+    timed = timed_rank(execution)
+    role, rank = timed.role, timed.rank
     replicas = spec.topology.workers.initial_workers
     workload = workload_of(execution, rank, rank, role, replicas)
-    timer = bound_timer(rank, timing)
     driver = drive(workload, rank.block_size)
     heard = driver if hub is None else AnnouncedTraffic(driver, hub)
-    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), heard, hub, scaling)
+    wired = _wire(spec, aggregated_plan(spec, role, rank, timed.timer), heard, hub, scaling)
     return BuiltReplay(
         fleet=wired.fleet,
         settled=wired.settled,
@@ -119,10 +99,8 @@ def build_replay(
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode=rank.timing_mode,
-        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
-        | made.provenance
-        | wired.provenance,
-        notes=[*execution.notes, *aic_notes, *made.notes, *workload.notes],
+        provenance=timed.provenance | wired.provenance,
+        notes=[*execution.notes, *timed.notes, *workload.notes],
         scaler=wired.scaler,
         routes=wired.routes,
         look_ahead=rank.scheduling_look_ahead,
@@ -193,39 +171,3 @@ def workload_of(
     workload = build_workload(traffic, first.block_size, spec.max_in_flight)
     require_aggregated(workload, spec.topology.kind)
     return workload
-
-
-def timing_of(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
-    """Choose the source of pass times, before any factor."""
-    if aic is not None and isinstance(rank.timing_model, ExternalTiming):
-        return AicTiming(aic_engine_key(aic), aic.nextn)
-    if isinstance(rank.timing_model, FixedTimingConfig):
-        return FixedTiming(rank.timing_model.prefill_ms, rank.timing_model.decode_ms)
-    if isinstance(rank.timing_model, LinearTimingConfig):
-        return LinearTiming(**rank.timing_model.model_dump(exclude={"type"}))
-    return PolynomialTiming()
-
-
-def bound_timer(rank: RankConfig, timing: TimingModel) -> PassTimer:
-    """Bind pass times to a rank: its capacity, its factors and its speed-up ratios."""
-    if rank.prefill_scale != 1.0 or rank.decode_scale != 1.0 or rank.timing_mode == "half":
-        timing = ScaledTiming(timing, rank.prefill_scale, rank.decode_scale, rank.timing_mode == "half")
-    return timing.timer(
-        rank.num_gpu_blocks * rank.block_size,
-        rank.speedup_ratio,
-        rank.speedup_ratio * rank.decode_speedup_ratio,
-    )
-
-
-def provenance_of(rank: RankConfig, timing: TimingModel, capacity_is_estimated: bool) -> dict[str, object]:
-    """Say where times and capacity come from."""
-    provenance: dict[str, object] = {
-        "timing": rank.timing_model.type,
-        "num_gpu_blocks": rank.num_gpu_blocks,
-        "num_gpu_blocks_source": "estimated" if capacity_is_estimated else "given",
-    }
-    if isinstance(timing, AicTiming):
-        provenance["timing"] = "aic"
-        provenance["backend_version"] = timing.blob.literal
-        provenance["advisories"] = list(timing.blob.advisories)
-    return provenance

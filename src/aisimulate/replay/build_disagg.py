@@ -6,16 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from aisimulate.config.aic import aic_config
-from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.replay.aic_errors import aic_settings_at
-from aisimulate.replay.build import BuiltReplay, bound_timer, provenance_of, timing_of, workload_of
+from aisimulate.replay.build import BuiltReplay, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
-from aisimulate.replay.calibrated import calibrated
-from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
 from aisimulate.replay.observe.fleet import (
@@ -28,6 +23,7 @@ from aisimulate.replay.pair_engines import pair_worker
 from aisimulate.replay.routed_traffic import PairTraffic
 from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
+from aisimulate.replay.timed_rank import timed_rank
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import DriverMaker, make_driver
@@ -198,24 +194,13 @@ def _placed(
 
 def _pool(execution: Execution, stage: str) -> _Pool:
     """Settle capacity and timing of one role, each by itself, and make its workers."""
-    spec = execution.spec
-    role = spec.engine.role(stage)
-    aic = aic_config(role.rank)
-    explicit = role_capacity_is_explicit(execution.engine, stage)
-    path = spec.engine.rank_path(stage)
-    with aic_settings_at(path):
-        rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
-        notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
-        made = calibrated(execution, role, rank, aic, path)
-        rank = made.rank
-        timing = timing_of(rank, aic)
-    timer = OneSidedTimer(bound_timer(rank, timing), prefills=stage == "prefill")
-    replicas = getattr(spec.topology, stage).initial_workers
+    timed = timed_rank(execution, stage)
+    role, rank = timed.role, timed.rank
+    timer = OneSidedTimer(timed.timer, prefills=stage == "prefill")
+    replicas = getattr(execution.spec.topology, stage).initial_workers
     make = partial(pair_worker, rank, timer, stage, role.dp_size)
-    provenance = provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
-    provenance |= made.provenance
-    notes += made.notes
-    return _Pool(role, rank, timer, make, [make(number) for number in range(replicas)], provenance, notes)
+    workers = [make(number) for number in range(replicas)]
+    return _Pool(role, rank, timer, make, workers, timed.provenance, timed.notes)
 
 
 def _transfer_time(rank: RankConfig, latency_ms: float) -> TransferTime:

@@ -144,10 +144,7 @@ def _changes(calibration: Calibration, rank: RankConfig, path: str, *, fuses: bo
 def _told(calibration: Calibration, changes: Mapping[str, Any]) -> dict[str, object]:
     """Say in the report what was applied."""
     return {
-        "file": calibration.source.file,
-        "sha256": calibration.source.sha256,
-        "requests": calibration.source.requests,
-        "rows": calibration.source.rows,
+        **calibration.source.model_dump(exclude_none=True),
         "training_error": calibration.training_error.model_dump(exclude_none=True),
         **{name: changes[name] for name in (*_SCALES, "timing_mode") if name in changes},
         "step_model": calibration.step_model is not None,

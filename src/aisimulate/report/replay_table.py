@@ -92,8 +92,7 @@ def calibration_text(calibration: Mapping[str, Any]) -> str:
     """Say on one line that a calibration was applied, and how well it fits what it was made from."""
     factors = f"prefill x {calibration['prefill_scale']:.3f}, decode x {calibration['decode_scale']:.3f}"
     what = f"a step model, {factors}" if calibration["step_model"] else factors
-    used = ("requests", "rows")
-    size = next((f", {calibration[name]} {name}" for name in used if calibration[name] is not None), "")
+    size = next((f", {calibration[name]} {name}" for name in ("requests", "rows") if name in calibration), "")
     told = calibration["training_error"]
     errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
     return f"calibrated by {calibration['file']}{size}: {what}; training error: {errors}"

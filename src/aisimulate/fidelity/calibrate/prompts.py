@@ -24,7 +24,7 @@ def with_prompts(log: RequestLog, path: Path, block_tokens: int) -> RequestLog:
     """Give the log the content of its prompts, line k of the file that of its k-th request in file order.
 
     A line has token ids (`input_tok_ids`, ...) or ids of blocks of `block_tokens` tokens (`hash_ids` or
-    `block_hashes`). Raises `InputError` when lines and requests do not fit.
+    `block_hashes`); blocks behind the last id are shared by nobody. Raises `InputError` when lines and requests do not fit.
     """
     rows = list(_prompts(path, block_tokens))
     if not rows:
@@ -36,7 +36,7 @@ def with_prompts(log: RequestLog, path: Path, block_tokens: int) -> RequestLog:
             raise InputError(f"{path}: has {len(rows)} prompts, but the log has a request {place + 1}")
         blocks, tokens = rows[place]
         expected = log.input_tokens[number]
-        if tokens not in (None, expected) or len(blocks) < expected // block_tokens:
+        if tokens not in (None, expected) or len(blocks) > -(-expected // block_tokens):
             shown = f"{len(blocks)} blocks" if tokens is None else f"{tokens} tokens"
             raise InputError(f"{path}:{place + 1}: {shown}, but the log's prompt has {expected} tokens")
         numbered = [seen.setdefault(block, len(seen)) for block in blocks]
