@@ -46,8 +46,8 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
 def open_or_give_way(rank: RankScheduler, now_ns: int) -> int:
     """Let decoders give way, the last first, until there is a block for each of the others that opens one.
 
-    Return how many open one; they are still to be taken. Those who share nothing need no place in the tree, so
-    the order of what is evicted is the same as if each block had been opened in turn. The first of another
+    Return how many open one; they are still to be taken. Those who share nothing need no place in the tree,
+    so the order of what is evicted is the same as if each block had been opened in turn. The first of another
     kind is left to the caller: -1.
     """
     decoders, pool, cached = rank.decoders, rank.pool, rank.params.enable_prefix_caching
