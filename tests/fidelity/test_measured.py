@@ -125,6 +125,18 @@ def test_guidellm_weighs_requests_by_their_tokens(written):
             assert computed[statistic] == pytest.approx(told[statistic]), (metric, statistic)
 
 
+@pytest.mark.parametrize("name", ["request_goodput", "request_goodput:"])
+def test_goodput_of_vllm_has_two_spellings(name, written):
+    run = read_run(written(changed(made.vllm(detailed=False), **{name: 2.5})))
+    assert run.reported["goodput_request_throughput_rps"] == {"value": 2.5}
+
+
+def test_chunks_of_aiperf_are_gaps(written):
+    chunks = {"unit": "ms", "avg": 12.0, "p99": 118.0}
+    run = read_run(written(changed(made.aiperf(), inter_chunk_latency=chunks)))
+    assert run.statistics("itl_ms") == {"mean": 12.0, "p99": 118.0}
+
+
 def test_failed_and_warm_up_requests_are_left_out_and_counted(written):
     run = read_run(written(made.aiperf_records()))
     assert run.reported["failed_requests"]["value"] == 1
