@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.replay.build import BuiltReplay, workload_of
+from aisimulate.replay.build import BuiltReplay, heard_traffic, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
-from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
+from aisimulate.replay.frontend import frontend_of
+from aisimulate.replay.observe.arrivals import Routers
 from aisimulate.replay.observe.fleet import (
     ObservedDestinationFirstFleet,
     ObservedPairFleet,
@@ -78,7 +79,8 @@ def build_disaggregated(
     prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = drive(workload, prefill.rank.block_size)
-    heard = driver if hub is None else AnnouncedTraffic(driver, hub)
+    frontend = frontend_of(spec)
+    heard = heard_traffic(driver, frontend, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)
     if scales(spec, scaling):
@@ -103,6 +105,7 @@ def build_disaggregated(
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
         scaler=wired.scaler,
         routes=wired.routes,
+        frontend=frontend,
     )
 
 
