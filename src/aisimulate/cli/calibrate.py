@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import positive
+from aisimulate.cli.calibrate_table import asks_for_table
+from aisimulate.cli.calibrate_table import main as calibrate_table
 from aisimulate.cli.exit_codes import DONE, FAILED
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import fail, show
@@ -35,7 +38,10 @@ _TEXTS = {"table": outcome_table, "json": outcome_json}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 done, 1 failed, 2 bad input, 130 interrupted."""
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    if asks_for_table(words):
+        return calibrate_table(words)
+    arguments = _parser().parse_args(words)
     return guarded(_PROG, lambda: _run(arguments))
 
 
@@ -43,7 +49,8 @@ def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog=_PROG,
         description="Fit the pass times of an engine to a log of its requests.",
-        epilog=f"Formats: {', '.join(FORMATS)}. docs/calibration.md explains what is fitted, and when not.",
+        epilog=f"Formats: {', '.join(FORMATS)}. With --table FILE: from a benchmark table "
+        "(--table FILE --help). docs/calibration.md explains what is fitted, and when not.",
         allow_abbrev=False,
     )
     parser.add_argument("log", type=Path, metavar="LOG", help="the requests of a measured run")

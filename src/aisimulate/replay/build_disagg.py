@@ -21,6 +21,7 @@ from aisimulate.replay.observe.fleet import (
 )
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.pair_engines import pair_worker
+from aisimulate.replay.plain_pair import PlainPairFleet, is_plain_pair
 from aisimulate.replay.routed_traffic import PairTraffic
 from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
@@ -126,7 +127,12 @@ def _fixed_pair(
         first_decode = len(prefill.workers)
         watched = watch_workers([*workers[0], *workers[1]], hub, first_decode)
         workers = watched[:first_decode], watched[first_decode:]
-    fleet = _fleet_type(prefill.rank.backend, hub)(
+    fleet_type = _fleet_type(prefill.rank.backend, hub)
+    if fleet_type is DisaggFleet and is_plain_pair(
+        workers, placed.placements, placed.traffic, transfer, limit_ns
+    ):
+        fleet_type = PlainPairFleet
+    fleet = fleet_type(
         workers,
         (
             sources,
