@@ -423,11 +423,26 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         ),
     ),
 }
+CALIBRATION = {
+    "version": 1,
+    "key": {"backend": "vllm"},
+    "decode_scale": 1.5,
+    "source": {"file": "log.jsonl", "sha256": "0" * 64, "format": "vllm"},
+}
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),
     "workload": (Acts(PINNED, {"workload": {"trace_path": TRACE_PATH}}),),
     "goal": (Acts(PINNED, {"goal": {"target": "e2e_latency"}}, ("results",)),),
     "sweep": (Acts(DRAWN, {"sweep": SWEEP}),),
+    "calibration": (
+        Acts(PINNED, {"calibration": CALIBRATION}),
+        Refused(
+            PINNED,
+            {"calibration": {**CALIBRATION, "key": {"backend": "vllm", "system": "x"}}},
+            "calibration: made for system 'x', but search_space.hardware_sku is",
+            Why.CHOICE,
+        ),
+    ),
 }
 TABLE: Table = {
     "SmartSearchConfig": SECTIONS,

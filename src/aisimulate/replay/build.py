@@ -11,6 +11,7 @@ from aisimulate.core.units import clock_ns
 from aisimulate.engine.polling import PollingWorker
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
+from aisimulate.replay.calibrated import ttft_ratio_of
 from aisimulate.replay.capabilities import require_supported
 from aisimulate.replay.client import ClientTraffic
 from aisimulate.replay.engines import build_workers
@@ -92,7 +93,7 @@ def build_replay(
     replicas = spec.topology.workers.initial_workers
     workload = workload_of(execution, rank, rank, role, replicas)
     driver = drive(workload, rank.block_size)
-    frontend = frontend_of(spec)
+    frontend = frontend_of(spec, ttft_ratio_of(execution))
     heard = heard_traffic(driver, frontend, hub)
     wired = _wire(spec, aggregated_plan(spec, role, rank, timed.timer), heard, hub, scaling, frontend)
     return BuiltReplay(
@@ -140,7 +141,7 @@ def _wire(
     tiers = Tiers(workers)
     placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers
-    keeps_all = hub is not None or spec.record_per_request or spec.frontend is not None
+    keeps_all = hub is not None or spec.record_per_request or frontend is not None
     settled = None if keeps_all else Settled()
     if hub is not None:
         workers = watch_workers(workers, hub)

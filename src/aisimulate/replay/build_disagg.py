@@ -11,6 +11,7 @@ from aisimulate.core.units import clock_ns
 from aisimulate.engine.transfer import TransferTime
 from aisimulate.replay.build import BuiltReplay, heard_traffic, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
+from aisimulate.replay.calibrated import ttft_ratio_of
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.observe.arrivals import Routers
@@ -80,7 +81,7 @@ def build_disaggregated(
     prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = drive(workload, prefill.rank.block_size)
-    frontend = frontend_of(spec)
+    frontend = frontend_of(spec, ttft_ratio_of(execution))
     heard = heard_traffic(driver, frontend, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)

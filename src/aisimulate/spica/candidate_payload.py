@@ -31,7 +31,9 @@ def candidate_payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[st
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)
     load = config.get("concurrency") if workload.kv_load_ratio is not None else None
-    payload = ReplayEvaluator(workload, goal).payload(plan, concurrency_override=load)
+    payload = ReplayEvaluator(workload, goal, calibration=asked.calibration).payload(
+        plan, concurrency_override=load
+    )
     # With the records come the decisions of a planner.
     payload["spec"]["record_per_request"] = plan.planner_config is not None
     return payload
