@@ -35,16 +35,19 @@ BUDGET = settings(
 )
 
 
-def without_drafts(scenario: Scenario) -> dict:
+def without_drafts(scenario: Scenario, look_ahead: int) -> dict:
     engine = scenario.payload["spec"]["engine"]
     rank = {key: value for key, value in engine["rank"].items() if not key.startswith("aic_")}
+    if look_ahead:
+        rank.pop("prefill_decode_interval", None)
+        rank["scheduling_look_ahead"] = look_ahead
     return scenario.payload | {"spec": scenario.payload["spec"] | {"engine": engine | {"rank": rank}}}
 
 
-def check(scenario: Scenario, interval: int) -> None:
+def check(scenario: Scenario, interval: int, look_ahead: int) -> None:
     """The report has the figures of chunks, the engine's part of the records stays as it is."""
     with tempfile.TemporaryDirectory() as folder:
-        payload = Scenario(without_drafts(scenario), scenario.rows).materialise(Path(folder))
+        payload = Scenario(without_drafts(scenario, look_ahead), scenario.rows).materialise(Path(folder))
         outcome, plain = replay(payload), execute(payload)
         spec = payload["spec"] | {"frontend": {"stream_interval": interval}}
         report = execute(payload | {"spec": spec})
@@ -86,9 +89,10 @@ def check(scenario: Scenario, interval: int) -> None:
 @given(
     st.one_of(scenarios(), outgrowing_scenarios(), long_prompt_scenarios(), sglang_scenarios()),
     st.sampled_from([2, 3, 4, 7, 17]),
+    st.sampled_from([0, 0, 1]),
 )
-def test_chunks_of_tokens(scenario: Scenario, interval: int) -> None:
-    check(scenario, interval)
+def test_chunks_of_tokens(scenario: Scenario, interval: int, look_ahead: int) -> None:
+    check(scenario, interval, look_ahead)
 
 
 def check_received(scenario: Scenario, interval: int) -> None:

@@ -35,7 +35,7 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
     if space.scheduling_look_ahead:
         setting = f"scheduling_look_ahead {space.scheduling_look_ahead}"
         _refuse_pins(config, setting, ("aic_nextn", "num_g2_blocks"))
-        found.append((setting, {**_PLAIN, "backend": lambda backend: backend == "sglang"}))
+        found.append((setting, _PLAIN))
     frontend = config.workload.frontend
     if frontend is None:
         return found
