@@ -86,12 +86,6 @@ def test_an_offset_leaves_nothing_out() -> None:
             "search_space.aic_nextn 2: cannot be simulated yet with "
             "workload.frontend.stream_interval 3; set 0",
         ),
-        (
-            {"scheduling_look_ahead": 1},
-            {"receive_interval": 3},
-            "search_space.scheduling_look_ahead 1: cannot be simulated yet with "
-            "workload.frontend.receive_interval 3; set 0",
-        ),
     ],
 )
 def test_pins_are_refused(space: dict, frontend: dict | None, text: str) -> None:

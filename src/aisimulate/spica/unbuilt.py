@@ -47,7 +47,7 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
         found.append((setting, _SCALING))
     if looks > 1:
         setting = f"workload.frontend.receive_interval {looks}"
-        _refuse_pins(config, setting, ("num_g2_blocks", "scheduling_look_ahead"))
+        _refuse_pins(config, setting, ("num_g2_blocks",))
         found.append((setting, _PLAIN))
     return found
 
