@@ -104,8 +104,7 @@ def settings(name: str, meta: dict, look_ahead: int) -> tuple[Execution, bool]:
     }
     if arguments.get("max_model_len"):
         rank["max_model_len"] = arguments["max_model_len"]
-    if dp == 1:
-        rank["scheduling_look_ahead"] = look_ahead
+    rank["scheduling_look_ahead"] = look_ahead
     blocks = meta.get("kv_cache", {}).get("num_gpu_blocks")
     if blocks:
         rank["num_gpu_blocks"] = blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aisimulate.config.frontend import FrontendConfig
 from aisimulate.config.spec import (
     Adapters,
     Aggregated,
@@ -66,6 +67,7 @@ TABLE.add(
     record_per_request=Acts(CROWD, {"spec.record_per_request": False}, "per_request"),
     sla=Acts(CROWD, {"spec.sla": {"ttft_ms": 20.0}}, "goodput_completed_requests"),
     calibration=Acts(CALIBRATED, {"spec.calibration": None}, "provenance"),
+    frontend=Acts(CROWD, {"spec.frontend": {"ttft_offset_ms": 5.0}}, "mean_ttft_ms"),
     requests=(
         Acts(CROWD, {"spec.requests": CROWD["spec"]["requests"][:2]}, "num_requests"),
         Inert(
@@ -75,6 +77,13 @@ TABLE.add(
             Why.TIED,
         ),
     ),
+)
+TABLE.add(
+    FrontendConfig,
+    preset=Acts(CROWD, {"spec.frontend": {"preset": "inferencex"}}, "mean_ttft_ms"),
+    stream_interval=Acts(CROWD, {"spec.frontend": {"stream_interval": 2}}, "mean_ttft_ms"),
+    ttft_offset_ms=Acts(CAPPED, {"spec.frontend": {"ttft_offset_ms": 5.0}}, "duration_ms"),
+    receive_interval=Acts(CROWD, {"spec.frontend": {"receive_interval": 3}}, "mean_ttft_ms"),
 )
 TABLE.add(
     Aggregated,

@@ -20,6 +20,7 @@ from aisimulate.config.calibration import (
     StepModel,
 )
 from aisimulate.config.engine import EngineConfig
+from aisimulate.config.frontend import FrontendConfig
 from aisimulate.config.kv_router import KvRouterConfig
 from aisimulate.config.planner import PlannerConfig, Scheduling, ScriptConfig, ScriptStep
 from aisimulate.config.rank import (
@@ -78,6 +79,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "scripted": ScriptConfig,
     "scripted.decisions": ScriptStep,
     "spec.sla": SlaConfig,
+    "spec.frontend": FrontendConfig,
     "spec.requests": ReplayRequest,
     "spec.engine": EngineConfig,
     "rank": RankConfig,

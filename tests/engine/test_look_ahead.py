@@ -21,7 +21,7 @@ from oracle.strategies import (
 
 from .test_differential import budget, check
 
-MOST_RANKS = 1
+MOST_RANKS = 3
 
 
 def ahead(scenario: Scenario) -> Scenario:
@@ -124,7 +124,11 @@ def test_records_without_look_ahead_are_as_ever() -> None:
 
 REFUSED = [
     ({"rank": {"backend": "sglang"}}, {}, "with backend 'sglang'"),
-    ({"dp_size": 2}, {}, "with dp_size 2"),
+    (
+        {"dp_size": 2, "rank": {"prefill_schedule_interval": 2}},
+        {},
+        "with prefill_schedule_interval 2",
+    ),
     ({"rank": {"aic_nextn": 1}}, {}, "with aic_nextn 1"),
     (
         {"rank": {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}},

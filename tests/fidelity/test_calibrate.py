@@ -113,6 +113,7 @@ def test_a_constant_between_client_and_engine_is_found(scaled_log):
     ("changes", "said"),
     [
         ({"max_in_flight": 4}, "spec.max_in_flight: 4 would delay the arrivals of the log"),
+        ({"frontend": {"ttft_offset_ms": 3.0}}, "spec.frontend: may not be given"),
         ({"max_sim_time_ms": 5.0}, "spec.max_sim_time_ms: 5 would cut the log short"),
         ({"calibration": "x.yaml"}, "spec.calibration: may not be given"),
         ({"engine": {"rank": {**RANK, "decode_scale": 2.0}}}, "decode_scale: may not be given"),

@@ -53,6 +53,12 @@ def test_percentiles_of_both_are_taken_alike(files):
     assert summary.of("ttft_ms")["p99"].error != pytest.approx(0.0)
 
 
+def test_what_a_tool_weighs_by_tokens_is_compared_only_where_it_reports_that(files):
+    assert not compared(files, made.vllm(), made.own_records()).of("weighted_tpot_ms")
+    told = compared(files, made.guidellm(requests=False), made.own_records()).of("weighted_tpot_ms")
+    assert told["p90"].error == pytest.approx(0.0)
+
+
 def test_requests_are_paired_where_both_files_have_the_same(files):
     pairs = {pair.metric: pair for pair in compared(files, made.vllm(), made.own_records(scale=1.1)).pairs}
     assert pairs["ttft_ms"].requests == len(made.REQUESTS)

@@ -98,14 +98,19 @@ class SglangWorker(Worker):
         return started
 
 
-def make_worker(engine: dict[str, Any], identities: Identities, number: int) -> Worker:
+def make_worker(engine: dict[str, Any], identities: Identities, number: int, interval: int = 1) -> Worker:
     """Worker `number`, with the rules of its backend."""
     from .ahead import AheadWorker
+    from .polling import PollingSglangWorker, PollingWorker
 
     if engine["rank"].get("scheduling_look_ahead"):
         return AheadWorker(engine, identities, number)
-    kind = SglangWorker if engine["rank"].get("backend") == "sglang" else Worker
-    return kind(engine, identities, number)
+    is_sglang = engine["rank"].get("backend") == "sglang"
+    if interval > 1:
+        worker = (PollingSglangWorker if is_sglang else PollingWorker)(engine, identities, number)
+        worker.receive_interval = interval
+        return worker
+    return (SglangWorker if is_sglang else Worker)(engine, identities, number)
 
 
 @dataclass
@@ -129,7 +134,10 @@ class Fleet:
             self.driver = GraphDriver(traffic)
         else:
             self.driver = Driver(read_traffic(traffic, spec["engine"], workers))
-        self.workers = [make_worker(spec["engine"], identities, number) for number in range(workers)]
+        interval = (spec.get("frontend") or {}).get("receive_interval", 1)
+        self.workers = [
+            make_worker(spec["engine"], identities, number, interval) for number in range(workers)
+        ]
         limit_ms = spec.get("max_sim_time_ms")
         self.limit_ns = None if limit_ms is None else clock_ns(float(limit_ms))
         self.next_worker = 0

@@ -125,3 +125,31 @@ def test_both_pools_of_a_pair_are_calibrated():
         "decode": "log.jsonl",
     }
     assert replay_text(report).count("calibrated by log.jsonl") == 1
+
+
+def test_clients_see_everything_later_by_the_offset():
+    plain, later = execute(payload()), execute(payload({**CALIBRATION, "ttft_offset_ms": 12.5}))
+    assert later["mean_ttft_ms"] == plain["mean_ttft_ms"] + 12.5
+    assert later["mean_e2e_latency_ms"] == plain["mean_e2e_latency_ms"] + 12.5
+    assert later["mean_tpot_ms"] == plain["mean_tpot_ms"]
+    assert later["frontend"]["ttft_offset_ms"] == 12.5
+    record = later["per_request"][0]
+    assert (record["ttft_ms"], record["client_ttft_ms"]) == (40.0, 52.5)
+
+
+def test_a_ratio_of_the_ttft_moves_all_tokens_of_a_request():
+    capped = payload({**CALIBRATION, "points": [{"concurrency": 4.0, "ttft_ratio": 1.5}]})
+    capped["spec"]["max_in_flight"] = 4
+    report = execute(capped)
+    assert (report["mean_ttft_ms"], report["mean_tpot_ms"]) == (60.0, 15.0)
+    assert report["frontend"]["ttft_ratio"] == 1.5
+    assert report["per_request"][0]["client_e2e_latency_ms"] == 120.0
+
+
+def test_two_offsets_are_refused():
+    both = payload({**CALIBRATION, "ttft_offset_ms": 12.5})
+    both["spec"]["frontend"] = {"ttft_offset_ms": 1.0}
+    with pytest.raises(InputError, match=r"spec\.frontend\.ttft_offset_ms: 1 beside the calibration's 12\.5"):
+        execute(both)
+    both["spec"]["frontend"] = {"stream_interval": 1}
+    assert execute(both)["mean_ttft_ms"] == 52.5

@@ -77,6 +77,10 @@ def role_fields() -> dict[str, tuple[Effect, ...]]:
         "prefill_max_num_batched_tokens": space(PAIR, prefill_max_num_batched_tokens=[16384]),
         "prefill_max_num_seqs": space(PAIR, prefill_max_num_seqs=[1]),
         "prefill_gpu_memory_utilization": space(PAIR_GROUPS, prefill_gpu_memory_utilization=0.2),
+        "prefill_num_gpu_blocks": space(
+            PAIR_GROUPS, prefill_gpu_memory_utilization=None, prefill_num_gpu_blocks=700
+        ),
+        "decode_num_gpu_blocks": space(PAIR, decode_num_gpu_blocks=2500),
         "prefill_enable_prefix_caching": space(PAIR, prefill_enable_prefix_caching=False),
         "decode_max_num_batched_tokens": Refused(
             PAIR,
@@ -94,6 +98,7 @@ def role_fields() -> dict[str, tuple[Effect, ...]]:
         "max_num_batched_tokens": [8192],
         "max_num_seqs": [256],
         "gpu_memory_utilization": 0.5,
+        "num_gpu_blocks": 5000,
         "enable_prefix_caching": True,
     }
     rows = {
@@ -152,6 +157,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "timing_mode": (space(CROWD, timing_mode="fused"),),
     "agg_block_size": (space(TRACE, agg_block_size=96), space(CROWD, agg_block_size=65_536)),
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),
+    "agg_num_gpu_blocks": (space(PINNED, agg_num_gpu_blocks=3000),),
     "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),
     "num_g2_blocks": (
         space(HOSTED, num_g2_blocks=300),
@@ -427,11 +433,26 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         ),
     ),
 }
+CALIBRATION = {
+    "version": 1,
+    "key": {"backend": "vllm"},
+    "decode_scale": 1.5,
+    "source": {"file": "log.jsonl", "sha256": "0" * 64, "format": "vllm"},
+}
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),
     "workload": (Acts(PINNED, {"workload": {"trace_path": TRACE_PATH}}),),
     "goal": (Acts(PINNED, {"goal": {"target": "e2e_latency"}}, ("results",)),),
     "sweep": (Acts(DRAWN, {"sweep": SWEEP}),),
+    "calibration": (
+        Acts(PINNED, {"calibration": CALIBRATION}),
+        Refused(
+            PINNED,
+            {"calibration": {**CALIBRATION, "key": {"backend": "vllm", "system": "x"}}},
+            "calibration: made for system 'x', but search_space.hardware_sku is",
+            Why.CHOICE,
+        ),
+    ),
 }
 TABLE: Table = {
     "SmartSearchConfig": SECTIONS,

@@ -11,7 +11,6 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import fail, show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.core.console import say
 from aisimulate.fidelity.comparison import compare_runs
 from aisimulate.fidelity.measured.formats import FORMATS, read_run
 from aisimulate.report.comparison import comparison_json, comparison_table
@@ -68,8 +67,6 @@ def _run(arguments: argparse.Namespace) -> int:
     measured = read_run(arguments.measured, arguments.measured_format, arguments.measured_run)
     simulated = read_run(arguments.simulated, arguments.simulated_format, arguments.simulated_run)
     comparison = compare_runs(measured, simulated)
-    for doubt in comparison.doubts:
-        say(f"{_PROG}: doubt: {doubt}")
     problem = None
     if arguments.html is not None:
         try:

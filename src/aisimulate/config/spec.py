@@ -21,6 +21,7 @@ from aisimulate.config.base import (
 )
 from aisimulate.config.calibration import Calibration
 from aisimulate.config.engine import EngineConfig, NullableEngine
+from aisimulate.config.frontend import FrontendConfig
 from aisimulate.config.messages import show
 from aisimulate.core.limits import MAX_RANKS, MAX_WORKERS
 
@@ -114,6 +115,7 @@ class ReplaySpec(TolerantModel):
     max_in_flight: PositiveCount | None = None
     record_per_request: bool = True
     sla: Annotated[SlaConfig, BeforeValidator(null_is_default)] = SlaConfig()
+    frontend: FrontendConfig | None = None
     requests: Annotated[tuple[ReplayRequest, ...], Field(strict=False)] = ()
     calibration: Calibration | None = None
 

@@ -34,3 +34,6 @@ MAX_PAIRS = 5_000_000
 
 MIN_RATIO, MAX_RATIO = 1e-6, 1e6
 """Speed-up ratios other than 0, and the product of two."""
+
+MAX_INTERVAL = 1_000_000
+"""Tokens of a chunk that a client sees at once; passes between two looks for new requests."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aisimulate.engine.ahead_group import AheadGroup
 from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.offload_scheduler import Offloading
@@ -54,7 +55,7 @@ class InFlight(Protocol):
 
 def in_flight_of(worker: object) -> InFlight | None:
     """Make the view of a worker; None for a kind that nobody knows."""
-    if not isinstance(worker, RunWorker | PassGroup) or isinstance(worker, AheadWorker):
+    if not isinstance(worker, RunWorker | PassGroup) or isinstance(worker, AheadWorker | AheadGroup):
         return None
     for rank in worker.ranks:
         if isinstance(rank, RankScheduler):

@@ -336,6 +336,12 @@ class RankScheduler(PricedRun):
         self._chunk_starts += starts
         self._chunk_ends += ends
 
+    def note_again(self, admitted: int, context_tokens: int) -> None:
+        """Book sequences that were let in again and join: they get their next token in the decode forward."""
+        self.entered += admitted
+        self._joining_batch += admitted
+        self._joining_context += context_tokens
+
     def cache_computed(self, sequence: Sequence) -> None:
         """Let lookups see the full blocks that a sequence has computed.
 

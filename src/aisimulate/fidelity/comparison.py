@@ -13,6 +13,8 @@ from aisimulate.fidelity.sanity import pair_doubts, run_doubts
 if TYPE_CHECKING:
     from aisimulate.fidelity.measured.run import Floats, MeasuredRun
 
+# Computed for a side that has requests, where the other one reports it.
+_ON_DEMAND = frozenset({"weighted_tpot_ms", "weighted_ntpot_ms", "ntpot_ms", "user_rate_tok_s"})
 _PAIRED = ("ttft_ms", "tpot_ms", "e2e_latency_ms")
 
 
@@ -71,6 +73,8 @@ def compare_runs(measured: MeasuredRun, simulated: MeasuredRun) -> Comparison:
     differences: list[Difference] = []
     only_measured, only_simulated = [], []
     for metric in METRICS:
+        if metric in _ON_DEMAND and metric not in {**measured.reported, **simulated.reported}:
+            continue
         left, right = measured.statistics(metric), simulated.statistics(metric)
         common = [name for name in STATISTICS if name in left and name in right]
         differences += [Difference(metric, name, left[name], right[name]) for name in common]

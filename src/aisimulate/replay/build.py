@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from aisimulate.config.spec import Aggregated
 from aisimulate.core.units import clock_ns
+from aisimulate.engine.polling import PollingWorker
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
+from aisimulate.replay.calibrated import ttft_ratio_of
 from aisimulate.replay.capabilities import require_supported
+from aisimulate.replay.client import ClientTraffic
 from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
+from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
 from aisimulate.replay.observe.fleet import ObservedFleet, watch_workers
 from aisimulate.replay.outcome import Sla
@@ -31,8 +35,10 @@ if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.traffic import Workload
+    from aisimulate.engine.polling import Inner
     from aisimulate.engine.protocols import Worker
     from aisimulate.replay.build_scaled import PoolPlan
+    from aisimulate.replay.client import Frontend
     from aisimulate.replay.fleet import Placement
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.replay.scaling import ScalingPolicy
@@ -62,6 +68,7 @@ class BuiltReplay:
     routes: Routes = field(default_factory=dict)
     scaler: Scaler | None = None
     look_ahead: int = 0
+    frontend: Frontend | None = None
 
 
 def build_replay(
@@ -86,8 +93,9 @@ def build_replay(
     replicas = spec.topology.workers.initial_workers
     workload = workload_of(execution, rank, rank, role, replicas)
     driver = drive(workload, rank.block_size)
-    heard = driver if hub is None else AnnouncedTraffic(driver, hub)
-    wired = _wire(spec, aggregated_plan(spec, role, rank, timed.timer), heard, hub, scaling)
+    frontend = frontend_of(spec, ttft_ratio_of(execution))
+    heard = heard_traffic(driver, frontend, hub)
+    wired = _wire(spec, aggregated_plan(spec, role, rank, timed.timer), heard, hub, scaling, frontend)
     return BuiltReplay(
         fleet=wired.fleet,
         settled=wired.settled,
@@ -104,21 +112,37 @@ def build_replay(
         scaler=wired.scaler,
         routes=wired.routes,
         look_ahead=rank.scheduling_look_ahead,
+        frontend=frontend,
     )
 
 
+def heard_traffic(driver: Driver, frontend: Frontend | None, hub: Hub | None) -> Driver:
+    """Put between the traffic and the engines who has to hear of it."""
+    if frontend is not None and frontend.offset_ns:
+        driver = ClientTraffic(driver, frontend.offset_ns)
+    return driver if hub is None else AnnouncedTraffic(driver, hub)
+
+
 def _wire(
-    spec: ReplaySpec, plan: PoolPlan, driver: Driver, hub: Hub | None, scaling: ScalingPolicy | None
+    spec: ReplaySpec,
+    plan: PoolPlan,
+    driver: Driver,
+    hub: Hub | None,
+    scaling: ScalingPolicy | None,
+    frontend: Frontend | None,
 ) -> Wired:
     """Make the workers of an aggregated fleet and what drives them."""
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     if scales(spec, scaling):
         return scaled_fleet(spec, plan, driver, limit_ns, scaling, hub)
     workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, plan.config.initial_workers)
+    if frontend is not None and frontend.receive_interval > 1:
+        workers = [PollingWorker(cast("Inner", worker), frontend.receive_interval) for worker in workers]
     tiers = Tiers(workers)
     placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers
-    settled = None if hub is not None or spec.record_per_request else Settled()
+    keeps_all = hub is not None or spec.record_per_request or frontend is not None
+    settled = None if keeps_all else Settled()
     if hub is not None:
         workers = watch_workers(workers, hub)
     make_fleet = partial(Fleet, settled=settled) if hub is None else partial(ObservedFleet, hub=hub)

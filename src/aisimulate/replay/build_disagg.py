@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.replay.build import BuiltReplay, workload_of
+from aisimulate.replay.build import BuiltReplay, heard_traffic, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
+from aisimulate.replay.calibrated import ttft_ratio_of
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
-from aisimulate.replay.observe.arrivals import AnnouncedTraffic, Routers
+from aisimulate.replay.frontend import frontend_of
+from aisimulate.replay.observe.arrivals import Routers
 from aisimulate.replay.observe.fleet import (
     ObservedDestinationFirstFleet,
     ObservedPairFleet,
@@ -20,6 +22,7 @@ from aisimulate.replay.observe.fleet import (
 )
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.pair_engines import pair_worker
+from aisimulate.replay.plain_pair import PlainPairFleet, is_plain_pair
 from aisimulate.replay.routed_traffic import PairTraffic
 from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
@@ -78,7 +81,8 @@ def build_disaggregated(
     prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = drive(workload, prefill.rank.block_size)
-    heard = driver if hub is None else AnnouncedTraffic(driver, hub)
+    frontend = frontend_of(spec, ttft_ratio_of(execution))
+    heard = heard_traffic(driver, frontend, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)
     if scales(spec, scaling):
@@ -103,6 +107,7 @@ def build_disaggregated(
         prefill_gpus_per_worker=prefill.role.gpus_per_worker,
         scaler=wired.scaler,
         routes=wired.routes,
+        frontend=frontend,
     )
 
 
@@ -123,7 +128,12 @@ def _fixed_pair(
         first_decode = len(prefill.workers)
         watched = watch_workers([*workers[0], *workers[1]], hub, first_decode)
         workers = watched[:first_decode], watched[first_decode:]
-    fleet = _fleet_type(prefill.rank.backend, hub)(
+    fleet_type = _fleet_type(prefill.rank.backend, hub)
+    if fleet_type is DisaggFleet and is_plain_pair(
+        workers, placed.placements, placed.traffic, transfer, limit_ns
+    ):
+        fleet_type = PlainPairFleet
+    fleet = fleet_type(
         workers,
         (
             sources,

@@ -84,6 +84,12 @@ def calibrated(
     return Calibrated(rank.model_copy(update=changes), {"calibration": _told(calibration, changes)}, notes)
 
 
+def ttft_ratio_of(execution: Execution) -> float:
+    """Give the factor of a calibration on the TTFT at the traffic's load. Raises like `load_of`."""
+    calibration = execution.spec.calibration
+    return 1.0 if calibration is None else factors_at(calibration, load_of(execution, calibration))[1]
+
+
 def load_of(execution: Execution, calibration: Calibration) -> float:
     """Find the load at which the points of a calibration are read; 1 where it has none.
 

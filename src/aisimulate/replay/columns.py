@@ -83,6 +83,16 @@ def _numbers(sequences: Iterable[Sequence], disaggregated: bool) -> Iterator[int
         yield first_reuse if len(admissions) == 1 else max(reused for _, reused in admissions)
 
 
+def counted_sequences(sequences: Iterable[Sequence], *, disaggregated: bool = False) -> list[Sequence]:
+    """List the requests that have a row in `Columns.of`."""
+    return [
+        sequence
+        for sequence in sequences
+        if sequence.status == COMPLETED
+        and (_reusing_admissions(sequence) if disaggregated else sequence.admissions)
+    ]
+
+
 def _reusing_admissions(sequence: Sequence) -> Admissions:
     """Those of both workers; most often the decode worker lets a request in once, and reuses nothing."""
     admissions = sequence.admissions

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import clock_ns
+from aisimulate.engine.ahead_group import AheadGroup
 from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.cadence import CadenceGroup
 from aisimulate.engine.disk_tier import DiskTier
@@ -51,7 +52,7 @@ def _ahead_worker(params: RankParams, timer: PassTimer, dp_size: int, number: in
     """Make a worker that plans one pass ahead."""
     del number
     ranks = [make_ahead_rank(params, timer) for _ in range(dp_size)]
-    return AheadWorker(ranks[0])
+    return AheadWorker(ranks[0]) if dp_size == 1 else AheadGroup(ranks)
 
 
 def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> Worker:

@@ -10,6 +10,7 @@ from aisimulate.config.payload import parse_payload
 from aisimulate.core.collector import paused_collector
 from aisimulate.core.errors import ReplayError, UnsupportedError
 from aisimulate.replay.build import build_replay
+from aisimulate.replay.client import ClientView
 from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
@@ -72,9 +73,10 @@ def _execute(
 def run_built(replay: BuiltReplay, started: int) -> ReplayOutcome:
     """Run a replay that is wired up; `started` is the instant of real time (ns) from which it counts."""
     replay.fleet.run()
+    gap_logs = [worker.close() for worker in replay.workers]
     return ReplayOutcome(
         sequences=replay.driver.sequences,
-        gap_logs=[worker.close() for worker in replay.workers],
+        gap_logs=gap_logs,
         end_ns=replay.fleet.end_ns,
         workers=len(replay.workers) - replay.prefill_workers,
         dp_size=replay.dp_size,
@@ -95,4 +97,12 @@ def run_built(replay: BuiltReplay, started: int) -> ReplayOutcome:
         scaling=None if replay.scaler is None else replay.scaler.outcome(replay.fleet.end_ns),
         routes=replay.routes,
         look_ahead=replay.look_ahead,
+        client=_client(replay),
     )
+
+
+def _client(replay: BuiltReplay) -> ClientView | None:
+    """Look at a replay that has ended, its gap logs closed, through its front end if it has one."""
+    if replay.frontend is None:
+        return None
+    return ClientView.of(replay.frontend, replay.driver.sequences, replay.workers, replay.prefill_workers)

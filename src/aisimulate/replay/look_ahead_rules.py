@@ -40,8 +40,8 @@ def _in_role(role: RoleConfig) -> Iterator[str]:
     rank = role.rank
     if rank.backend == "sglang":
         yield "with backend 'sglang'"
-    if role.dp_size > 1:
-        yield f"with dp_size {role.dp_size}"
+    if role.dp_size > 1 and rank.prefill_schedule_interval > 1:
+        yield f"with prefill_schedule_interval {rank.prefill_schedule_interval}"
     if rank.aic_nextn is not None:
         yield f"with aic_nextn {rank.aic_nextn}"
     if rank.native_host_offload is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.client import ClientView
     from aisimulate.replay.settled import Settled
     from aisimulate.replay.ticks import ScalingOutcome
     from aisimulate.router.route import Routes
@@ -41,6 +42,7 @@ class ReplayOutcome:
     `tiers`: what memory behind the GPUs did. `routes`: what routers decided, by pool.
     `plays`: what became of the plays of an agentic trace. `scaling`: what became of pools that scale, whose
     workers were not there all the time. `look_ahead`: how many passes before it begins a pass is planned.
+    `client`: what clients saw through a front end.
     """
 
     sequences: list[Sequence]
@@ -65,3 +67,4 @@ class ReplayOutcome:
     scaling: ScalingOutcome | None = None
     routes: Routes = field(default_factory=dict)
     look_ahead: int = 0
+    client: ClientView | None = None

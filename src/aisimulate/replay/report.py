@@ -14,10 +14,10 @@ import numpy as np
 from aisimulate.core.units import NS_PER_MS, NS_PER_S, to_ms
 from aisimulate.engine.sequence import COMPLETED, FAILED, REJECTED
 from aisimulate.replay.agentic_report import report_plays
-from aisimulate.replay.columns import Columns, Latencies
+from aisimulate.replay.columns import Columns, Latencies, counted_sequences
 from aisimulate.replay.gaps import summarize_gaps
 from aisimulate.replay.handoff_records import build_handoff_records
-from aisimulate.replay.records import build_records, with_scheduled
+from aisimulate.replay.records import build_records, ended_in_order, with_scheduled
 from aisimulate.replay.statistics import summarize
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from aisimulate.replay.client import ClientView
     from aisimulate.replay.outcome import ReplayOutcome, Sla
     from aisimulate.replay.statistics import Summary
     from aisimulate.replay.ticks import ScalingOutcome
@@ -44,7 +45,7 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     All numbers are finite; the statistics of an empty sample are 0.0. `goodput_*` keys are present when an
     SLA is set, `per_request` when asked for and at least one request ended. Our own additions to the
     reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, and, where the
-    outcome has any, scheduling_look_ahead, provenance and notes.
+    outcome has any, scheduling_look_ahead, frontend, provenance and notes.
     """
     counted = _counted(outcome)
     latencies = Latencies.of(counted)
@@ -71,6 +72,11 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
 
 
 def _records(outcome: ReplayOutcome) -> list[Report]:
+    client = outcome.client
+    return _engine_records(outcome) if client is None else _client_records(outcome, client)
+
+
+def _engine_records(outcome: ReplayOutcome) -> list[Report]:
     if outcome.prefill_workers:
         ranks = outcome.prefill_dp_size, outcome.dp_size
         return build_handoff_records(outcome.sequences, *ranks, outcome.routes)
@@ -78,7 +84,24 @@ def _records(outcome: ReplayOutcome) -> list[Report]:
     return records if not outcome.look_ahead else [with_scheduled(record) for record in records]
 
 
+def _client_records(outcome: ReplayOutcome, client: ClientView) -> list[Report]:
+    """Records of what engines did, and at the end of each what its client saw."""
+    ended = ended_in_order(outcome.sequences)
+    pairs = zip(_engine_records(outcome), ended, strict=True)
+    return [record | client.record(sequence) for record, sequence in pairs]
+
+
 def _counted(outcome: ReplayOutcome) -> Columns:
+    """Collect the counted requests, as their clients saw them."""
+    columns, client = _engine_columns(outcome), outcome.client
+    if client is None:
+        return columns
+    is_pair = outcome.prefill_workers > 0
+    rows = counted_sequences(outcome.sequences, disaggregated=is_pair) if client.gathers else []
+    return client.columns(columns, rows)
+
+
+def _engine_columns(outcome: ReplayOutcome) -> Columns:
     if outcome.settled is None or not outcome.settled.count:
         return Columns.of(outcome.sequences, disaggregated=outcome.prefill_workers > 0)
     outcome.settled.absorb(outcome.sequences)
@@ -206,6 +229,8 @@ def _remarks(outcome: ReplayOutcome) -> Report:
     report: Report = {"timing_mode": outcome.timing_mode}
     if outcome.look_ahead:
         report["scheduling_look_ahead"] = outcome.look_ahead
+    if outcome.client is not None:
+        report["frontend"] = outcome.client.frontend.named
     if outcome.provenance:
         report["provenance"] = dict(outcome.provenance)
     if outcome.notes:

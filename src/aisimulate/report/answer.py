@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aisimulate.report.confidence import candidate_confidence_text
 from aisimulate.report.evidence import evidence_line, verify_lines
 from aisimulate.report.front_plot import front_plot_lines
-from aisimulate.report.inside import is_short, look_inside, origins_text
+from aisimulate.report.inside import fullness_text, is_short, look_inside, origins_text
 from aisimulate.report.ranking import ranking_text
 from aisimulate.spica.versions import program_versions
 
@@ -59,11 +59,15 @@ def _first_confidence(candidates: Sequence[Candidate]) -> str:
 
 
 def first_origins(result: SearchResult) -> str:
-    """Say where the pass times of the first candidate came from; empty where replaying it takes long."""
+    """Say where the pass times of the first candidate came from, and whether its KV cache was nearly full.
+
+    Empty where replaying it takes long.
+    """
     if result.interrupted or not result.candidates or not is_short(result.candidates[0]):
         return ""
     inside = look_inside(result.plan.config, result.candidates[0])
-    return origins_text(inside.origins, inside.beyond)
+    parts = (origins_text(inside.origins, inside.beyond), fullness_text(inside))
+    return "; ".join(part for part in parts if part)
 
 
 def answer_of_run(run: RecordedRun) -> Answer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.report.columns import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from aisimulate.fidelity.calibrate.calibration import Outcome
     from aisimulate.fidelity.calibrate.loss import Errors
@@ -37,6 +37,25 @@ def outcome_json(outcome: Outcome) -> str:
         "errors": {name: _part(*pair) for name, pair in _stages(outcome)},
     }
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def applied_text(calibration: Mapping[str, Any]) -> str:
+    """Say on one line that a calibration was applied, and how well it fits what it was made from.
+
+    `calibration` is what the provenance of a report says of it.
+    """
+    factors = f"prefill x {calibration['prefill_scale']:.3f}, decode x {calibration['decode_scale']:.3f}"
+    what = f"a step model, {factors}" if calibration["step_model"] else factors
+    size = next((f", {calibration[name]} {name}" for name in ("requests", "rows") if name in calibration), "")
+    told = calibration["training_error"]
+    errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
+    return f"calibrated by {calibration['file']}{size}: {what}; training error: {errors}"
+
+
+def calibration_line(calibration: Mapping[str, Any]) -> str:
+    """Say the same of what is in a calibration file, before any load is known."""
+    told = {**calibration, **calibration["source"], "step_model": "step_model" in calibration}
+    return applied_text({"training_error": {}, **told})
 
 
 def _head(outcome: Outcome) -> Iterator[str]:

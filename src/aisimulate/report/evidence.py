@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.report.calibration import calibration_line
 from aisimulate.report.figures import figures
 from aisimulate.report.missed_sla import is_sla_missed
 from aisimulate.report.shapes import candidate_text, telling_fields
@@ -54,6 +55,8 @@ def evidence_line(
         f"{space.timing_mode} pass times",
         f"seed {config.sweep.random_seed}",
     ]
+    if config.calibration is not None:
+        parts.append(calibration_line(config.calibration))
     if trace_digest is not None:
         parts.append(f"trace {trace_digest[:_DIGEST_DIGITS]}")
     if origins:

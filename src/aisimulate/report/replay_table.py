@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.calibration import applied_text
 from aisimulate.report.columns import aligned
 from aisimulate.report.numbers import share_text
 from aisimulate.spica.versions import program_versions
@@ -85,7 +86,7 @@ def _confidence(report: Mapping[str, Any]) -> list[str]:
 def _calibrations(provenance: Mapping[str, Any]) -> list[str]:
     """Say what pass times were corrected by, each calibration once."""
     found = (pool["calibration"] for pool in _pools(provenance) if "calibration" in pool)
-    return list(dict.fromkeys(map(calibration_text, found)))
+    return list(dict.fromkeys(map(applied_text, found)))
 
 
 def _evidence(report: Mapping[str, Any]) -> str:
@@ -95,16 +96,6 @@ def _evidence(report: Mapping[str, Any]) -> str:
     times = "; ".join(text for text in pools if text)
     parts = [f"evidence: simulated with {programs}", times, f"{report['timing_mode']} pass times"]
     return "; ".join(part for part in parts if part)
-
-
-def calibration_text(calibration: Mapping[str, Any]) -> str:
-    """Say on one line that a calibration was applied, and how well it fits what it was made from."""
-    factors = f"prefill x {calibration['prefill_scale']:.3f}, decode x {calibration['decode_scale']:.3f}"
-    what = f"a step model, {factors}" if calibration["step_model"] else factors
-    size = next((f", {calibration[name]} {name}" for name in ("requests", "rows") if name in calibration), "")
-    told = calibration["training_error"]
-    errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
-    return f"calibrated by {calibration['file']}{size}: {what}; training error: {errors}"
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:

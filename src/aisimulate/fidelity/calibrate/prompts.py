@@ -24,7 +24,8 @@ def with_prompts(log: RequestLog, path: Path, block_tokens: int) -> RequestLog:
     """Give the log the content of its prompts, line k of the file that of its k-th request in file order.
 
     A line has token ids (`input_tok_ids`, ...) or ids of blocks of `block_tokens` tokens (`hash_ids` or
-    `block_hashes`); blocks behind the last id are shared by nobody. Raises `InputError` when lines and requests do not fit.
+    `block_hashes`); blocks behind the last id are shared by nobody. Raises `InputError` when lines and
+    requests do not fit.
     """
     rows = list(_prompts(path, block_tokens))
     if not rows:

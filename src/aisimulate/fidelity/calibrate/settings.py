@@ -66,6 +66,8 @@ def _check(execution: Execution, *, table_free: bool) -> None:
         raise InputError(f"spec.max_in_flight: {spec.max_in_flight} would delay the arrivals of the log")
     if spec.max_sim_time_ms is not None:
         raise InputError(f"spec.max_sim_time_ms: {spec.max_sim_time_ms:g} would cut the log short")
+    if spec.frontend is not None:
+        raise InputError("spec.frontend: may not be given: what is before the engine is found as an offset")
     for name in _TIMES:
         if getattr(rank, name) != 1.0:
             raise InputError(f"spec.engine.rank.{name}: may not be given: it is what is to be found")

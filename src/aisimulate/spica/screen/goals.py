@@ -72,4 +72,6 @@ def _engine_reason(config: SmartSearchConfig) -> str | None:
     space = config.search_space
     if space.timing_mode != "additive" or space.aic_nextn:
         return "only additive timing without drafts can be screened"
+    if config.calibration is not None:
+        return "calibrated pass times cannot be screened"
     return None

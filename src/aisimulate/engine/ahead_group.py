@@ -1,0 +1,126 @@
+"""A worker of several ranks that plan each pass while the one before it runs (docs/look-ahead.md).
+
+Ranks are in lock step: the pass in flight ends for all of them when its slowest rank is done, and then they
+all plan. A rank that finds nothing to do waits for the others.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from aisimulate.engine.group import GroupWorker
+
+if TYPE_CHECKING:
+    from aisimulate.engine.look_ahead import LookAhead
+    from aisimulate.engine.scheduler import RankScheduler
+    from aisimulate.engine.sequence import Sequence
+
+
+class AheadGroup(GroupWorker):
+    """A `GroupWorker` that looks one pass ahead; `AheadWorker` tells the meaning of what it keeps."""
+
+    __slots__ = ("_ahead", "_ended", "_planned_ns")
+
+    def __init__(self, ranks: list[LookAhead]) -> None:
+        schedulers: list[RankScheduler] = [*ranks]
+        super().__init__(schedulers)
+        self._ahead = ranks
+        self._ended = 0
+        self._planned_ns = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a pass can start, or is yet to end."""
+        return bool(self._passes) or any(rank.is_left or rank.has_work for rank in self._ahead)
+
+    def start(self, now_ns: int) -> bool:
+        """Begin what was planned and plan what follows; an idle worker plans first.
+
+        Return whether there was work.
+        """
+        if not self._passes:
+            self._ended = 0
+            if not self._plan(now_ns, now_ns):
+                return False
+        self._plan(now_ns, self._begin())
+        self.busy = True
+        is_left = any(rank.is_left for rank in self._ahead)
+        self._ended = 0 if is_left or not self._passes else self._passes - 1
+        self.exact = self._ended <= 1
+        if self.exact:
+            self.settle()
+        else:
+            floors_ns = [rank.run_floor_ns(self._ended) for rank in self._active]
+            self.end_ns = self._start_ns + max(floors_ns)
+        return True
+
+    def _plan(self, now_ns: int, start_ns: int) -> int:
+        """Plan, at `now_ns`, what begins at `start_ns`; return how many passes that is."""
+        self.plans += 1
+        self._planned_ns, self._start_ns = now_ns, start_ns
+        planned = [(rank, rank.plan_ahead(now_ns, start_ns)) for rank in self._ahead]
+        self._active = [rank for rank, passes in planned if passes]
+        if not self._active:
+            self._passes = 0
+            return 0
+        is_run = all(rank.run_batch for rank in self._active)
+        self._passes = min(passes for _, passes in planned if passes) if is_run else 1
+        self._durations = [max(self._first_ns(rank) for rank in self._active)]
+        self._totals = self._durations[:]
+        return self._passes
+
+    def _begin(self) -> int:
+        """Book the planned passes up to the one that begins now; return its end."""
+        passes = self._ended + 1
+        while len(self._durations) < passes:
+            self._price_more()
+        end_ns = self._start_ns + self._totals[passes - 1]
+        if weight := sum(rank.gap_weight for rank in self._active):
+            self.gap_log.series.append((array("q", self._durations[:passes]), weight, self.passes))
+        active = set(map(id, self._active))
+        for rank in self._ahead:
+            if id(rank) in active:
+                rank.commit(passes, self._start_ns + self._durations[0], end_ns)
+            else:
+                rank.decoders.advance(passes)
+        return end_ns
+
+    def settle(self) -> None:
+        """Price exactly how long there is nothing to decide."""
+        ended = self._ended
+        while len(self._durations) < ended:
+            self._price_more()
+        self.end_ns = self._start_ns + (self._totals[ended - 1] if ended else 0)
+        self.exact = True
+
+    def cut(self, at_ns: int) -> None:
+        """Decide again at the first end of a pass at or after `at_ns`; what has begun by then goes on."""
+        elapsed_ns = at_ns - self._start_ns
+        if elapsed_ns <= 0:
+            self._ended = 0
+        elif self._ended:
+            while len(self._durations) < self._ended and self._totals[-1] < elapsed_ns:
+                self._price_more()
+            self._ended = min(self._ended, bisect_left(self._totals, elapsed_ns) + 1)
+        self.settle()
+
+    def finish(self) -> list[Sequence]:
+        """End what ends at `end_ns`; return the sequences that became terminal, in order."""
+        self.busy = False
+        terminal: list[Sequence] = []
+        for rank in self._ahead:
+            if rank.is_left:
+                terminal += rank.depart(self.end_ns)
+        return terminal
+
+    def last_boundary_ns(self, limit_ns: int) -> int:
+        """Return the last end of a pass at or before `limit_ns`."""
+        elapsed_ns = limit_ns - self._start_ns
+        if elapsed_ns < 0:
+            return self._planned_ns
+        while len(self._durations) < self._ended and self._totals[-1] <= elapsed_ns:
+            self._price_more()
+        ends_ns = self._totals[: self._ended]
+        return self._start_ns + max((end_ns for end_ns in ends_ns if end_ns <= elapsed_ns), default=0)

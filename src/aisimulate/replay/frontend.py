@@ -1,0 +1,91 @@
+"""The front end that a spec describes: its preset filled in, and refused where it is not built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.config.frontend import PRESETS
+from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.units import clock_ns
+from aisimulate.replay.client import Frontend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisimulate.config.frontend import FrontendConfig
+    from aisimulate.config.spec import ReplaySpec
+
+PATH = "spec.frontend"
+_BY_BACKEND = "inferencex"
+
+
+def frontend_of(spec: ReplaySpec, ttft_ratio: float = 1.0) -> Frontend | None:
+    """Settle the front end of a spec; None if it does nothing.
+
+    A calibration's offset takes the place of that of a preset; `ttft_ratio` is the one at the traffic's load.
+    Raises InputError for a preset of another backend or a second offset, UnsupportedError where it is not
+    built.
+    """
+    offset_ms = 0.0 if spec.calibration is None else spec.calibration.ttft_offset_ms
+    config = spec.frontend
+    if config is None:
+        does_something = offset_ms or ttft_ratio != 1.0
+        return Frontend(offset_ns=clock_ns(offset_ms), ttft_ratio=ttft_ratio) if does_something else None
+    if offset_ms and config.ttft_offset_ms is not None:
+        problem = f"{config.ttft_offset_ms:g} beside the calibration's {offset_ms:g}: only one may be given"
+        raise InputError(f"{PATH}.ttft_offset_ms: {problem}")
+    preset = _preset(config, spec)
+    values: dict[str, Any] = {} if preset is None else dict(PRESETS[preset])
+    for name in ("stream_interval", "ttft_offset_ms", "receive_interval"):
+        if (given := getattr(config, name)) is not None:
+            values[name] = given
+    if offset_ms:
+        values["ttft_offset_ms"] = offset_ms
+    frontend = Frontend(
+        max(1, int(values.get("stream_interval", 1))),
+        clock_ns(values.get("ttft_offset_ms", 0.0)),
+        max(1, int(values.get("receive_interval", 1))),
+        preset,
+        ttft_ratio,
+    )
+    _require_built(frontend, spec)
+    does_nothing = Frontend(preset=preset)
+    return None if frontend == does_nothing else frontend
+
+
+def _preset(config: FrontendConfig, spec: ReplaySpec) -> str | None:
+    """Name the preset, by the backend if it is left to that."""
+    backend = spec.engine.role(spec.stages[-1]).rank.backend
+    if config.preset is None:
+        return None
+    preset = f"{_BY_BACKEND}-{backend}"
+    if config.preset not in (_BY_BACKEND, preset):
+        problem = f"{config.preset!r} is fitted on another backend than {backend!r}"
+        raise InputError(f"{PATH}.preset: {problem}; did you mean {preset!r}?")
+    return preset
+
+
+def _require_built(frontend: Frontend, spec: ReplaySpec) -> None:
+    rank = spec.engine.role(spec.stages[-1]).rank
+    placement, scaling = spec.adapters.placement.provider, spec.adapters.scaling.provider
+    scales = (scaling != "none", f"with scaling {scaling!r}")
+    if frontend.stream_interval > 1:
+        drafts = (rank.aic_nextn is not None, f"with aic_nextn {rank.aic_nextn}")
+        _refuse_beside("stream_interval", frontend.stream_interval, (drafts, scales))
+    if frontend.receive_interval > 1:
+        combinations = (
+            (spec.topology.kind == "disaggregated", "in a disaggregated topology"),
+            (placement != "round_robin", f"with placement {placement!r}"),
+            scales,
+            (rank.native_host_offload is not None, "with native_host_offload"),
+            (rank.prefill_decode_interval > 0, "with prefill_decode_interval above 0"),
+            (rank.scheduling_look_ahead > 0, f"with scheduling_look_ahead {rank.scheduling_look_ahead}"),
+        )
+        _refuse_beside("receive_interval", frontend.receive_interval, combinations)
+
+
+def _refuse_beside(name: str, value: int, combinations: Iterable[tuple[bool, str]]) -> None:
+    """Refuse a field beside what it is not built for: the first combination that is there."""
+    for is_there, beside in combinations:
+        if is_there:
+            raise UnsupportedError(f"{PATH}.{name}: {value} is not supported yet {beside} (supported: 0, 1)")
