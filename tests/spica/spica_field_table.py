@@ -356,6 +356,15 @@ WORKLOAD: dict[str, tuple[Effect, ...]] = {
 }
 
 SLA = ("payloads", "metrics", "results")
+# Its data are not physical, so that they are hardly trusted.
+BLOCK_FP8 = changed(
+    PINNED,
+    {
+        "search_space.model_name": "Qwen/Qwen3-32B-FP8",
+        "search_space.parallel_configs": [{"tp": 2}],
+        "workload": {"isl": 100, "osl": 4, "concurrency": 1, "num_request_ratio": 2},
+    },
+)
 GOAL: dict[str, tuple[Effect, ...]] = {
     "target": (
         Acts(POOL, {"goal.target": "e2e_latency"}, ("results",)),
@@ -367,6 +376,7 @@ GOAL: dict[str, tuple[Effect, ...]] = {
     "strict_sla": (
         Acts(changed(GOODPUT, {"goal.sla": {"e2e_ms": 0.001}}), {"goal.strict_sla": True}, ("statuses",)),
     ),
+    "min_confidence": (Acts(BLOCK_FP8, {"goal.min_confidence": "medium"}, ("statuses",)),),
     "min_goodput_rps": (Acts(SIZED, {"goal.min_goodput_rps": 1e6}, ("statuses",)),),
     "pareto_objectives": (
         Acts(FRONT, {"goal.pareto_objectives": ["throughput", "e2e_latency"]}, ("results",)),

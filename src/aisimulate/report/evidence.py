@@ -40,8 +40,12 @@ def evidence_line(
     backend_versions: Mapping[str, str],
     trace_digest: str | None,
     origins: str = "",
+    confidence: str = "",
 ) -> str:
-    """Say on one line what the numbers were made with. `origins`: those of the first candidate's forwards."""
+    """Say on one line what the numbers were made with.
+
+    `origins`: those of the first candidate's forwards; `confidence`: that in its data.
+    """
     space = config.search_space
     engines = ", ".join(f"{name} {version}" for name, version in backend_versions.items())
     programs = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -58,6 +62,8 @@ def evidence_line(
         parts.append(f"trace {trace_digest[:_DIGEST_DIGITS]}")
     if origins:
         parts.append(f"forwards of the first: {origins}")
+    if confidence:
+        parts.append(f"confidence in the data of the first: {confidence}")
     return "; ".join(parts)
 
 

@@ -71,7 +71,16 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"rejected: {count:,} because {reason}")
     notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]
     lines += [f"note: {note}" for note in notes]
-    return [*lines, *_calibrations(report.get("provenance", {})), _evidence(report)]
+    return [*lines, *_calibrations(report.get("provenance", {})), *_confidence(report), _evidence(report)]
+
+
+def _confidence(report: Mapping[str, Any]) -> list[str]:
+    """Say how far the data can be trusted, where somebody looked."""
+    found = report.get("confidence")
+    if found is None:
+        return []
+    reasons = "; ".join(found["reasons"])
+    return [f"confidence in the data: {found['grade']}" + (f" ({reasons})" if reasons else "")]
 
 
 def _calibrations(provenance: Mapping[str, Any]) -> list[str]:
