@@ -10,12 +10,13 @@ from tools.validate.groups import groups
 from tools.validate.leave_out import curves, scored_methods
 from tools.validate.outcomes import KINDS
 from tools.validate.published import LINES
+from tools.validate.scored import scored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tools.validate.outcomes import Outcome
-    from tools.validate.scored import Scored
+    from tools.validate.scored import Judged, Scored
 
 Table = tuple[str, list[tuple[str, ...]]]
 """A title, and rows of cells of which the first are the column titles."""
@@ -28,10 +29,10 @@ def outcome_table(outcomes: Sequence[Outcome]) -> Table:
     return "Outcomes", [*rows, ("all", str(len(outcomes)))]
 
 
-def group_table(scored: Sequence[Scored]) -> Table:
+def group_table(runs: Sequence[Scored]) -> Table:
     """Errors by group, uncalibrated: TTFT of the engine, TTFT at the client, TPOT."""
     rows = [("runs", "n", "TTFT", "TTFT at the client", "TPOT")]
-    for name, members in groups(scored):
+    for name, members in groups(runs):
         engine = Errors.of(one.outcome.ttft_error for one in members)
         client = Errors.of(one.front_end.error(one.outcome) for one in members)
         tpot = Errors.of(one.outcome.tpot_error for one in members)
@@ -39,22 +40,22 @@ def group_table(scored: Sequence[Scored]) -> Table:
     return "Uncalibrated", rows
 
 
-def front_end_table(scored: Sequence[Scored]) -> Table:
+def front_end_table(runs: Sequence[Scored]) -> Table:
     """The front end used for each backend and model."""
     rows = [("backend", "scored model", "stream interval, tokens", "offset, ms")]
     seen = {
         (one.run.backend, one.run.family): (one.front_end.stream_interval, one.front_end.ttft_offset_ms)
-        for one in scored
+        for one in runs
         if not one.run.is_pair
     }
     rows += [(*key, str(value[0]), f"{value[1]:g}") for key, value in sorted(seen.items())]
     return "Front ends, fitted on the other models", rows
 
 
-def calibration_table(scored: Sequence[Scored]) -> Table:
+def calibration_table(runs: Sequence[Scored]) -> Table:
     """Calibrated on one or two rows of a curve, errors on rows that were not used."""
     rows = [("method", "runs", "n", "TTFT", "TPOT")]
-    for name, members in (("all", scored), ("clean", [one for one in scored if one.is_clean])):
+    for name, members in (("all", runs), ("clean", [one for one in runs if one.is_clean])):
         for method, errors in scored_methods(curves(one.outcome for one in members)):
             ttft, tpot = Errors.of(errors.ttft), Errors.of(errors.tpot)
             if ttft is not None:
@@ -62,24 +63,39 @@ def calibration_table(scored: Sequence[Scored]) -> Table:
     return "Calibrated on rows of the same curve", rows
 
 
-def run_table(outcomes: Sequence[Outcome], scored: Iterable[Scored]) -> Table:
+def run_table(outcomes: Sequence[Outcome], runs: Iterable[Scored]) -> Table:
     """One line per run: what was measured, its outcome, and both errors or the reason."""
-    known = {one.run.id: one for one in scored}
+    known = {one.run.id: one for one in runs}
     titles = ("run", "c", "measured TTFT", "TPOT", "outcome", "TTFT", "at the client", "TPOT", "confidence")
     return "Runs", [titles, *(_run_cells(outcome, known.get(outcome.run.id)) for outcome in outcomes)]
 
 
-def reason_table(outcomes: Iterable[Outcome], scored: Iterable[Scored]) -> Table:
+def reason_table(outcomes: Iterable[Outcome], runs: Iterable[Scored]) -> Table:
     """Why runs have no error, or one that is not clean; equal reasons once."""
     reasons: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
         if outcome.reason:
             reasons[(outcome.kind, outcome.reason)] += 1
-    for one in scored:
-        for doubt in one.doubts:
+    for one in runs:
+        for doubt in one.judged.doubts:
             reasons[("not clean", doubt)] += 1
     rows = [("runs", "what", "reason"), *((str(count), *key) for key, count in reasons.items())]
     return "Reasons", rows
+
+
+def all_tables(found: Sequence[Judged]) -> list[Table]:
+    """Make all tables of a validation."""
+    outcomes = [one.outcome for one in found]
+    priced = scored(found)
+    return [
+        outcome_table(outcomes),
+        group_table(priced),
+        front_end_table(priced),
+        calibration_table(priced),
+        published_table(),
+        reason_table(outcomes, priced),
+        run_table(outcomes, priced),
+    ]
 
 
 def published_table() -> Table:
@@ -97,7 +113,7 @@ def _run_cells(outcome: Outcome, one: Scored | None) -> tuple[str, ...]:
         return (*head, "", "", "", "")
     client = one.front_end.error(outcome)
     errors = (f"{outcome.ttft_error:+.1%}", f"{client:+.1%}", f"{outcome.tpot_error:+.1%}")
-    return (*head, *errors, one.confidence.grade)
+    return (*head, *errors, one.judged.grade)
 
 
 def aligned(tables: Iterable[Table]) -> Iterator[str]:

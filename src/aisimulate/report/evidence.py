@@ -40,8 +40,12 @@ def evidence_line(
     backend_versions: Mapping[str, str],
     trace_digest: str | None,
     origins: str = "",
+    confidence: str = "",
 ) -> str:
-    """Say on one line what the numbers were made with. `origins`: those of the first candidate's forwards."""
+    """Say on one line what the numbers were made with.
+
+    `origins`: those of the first candidate's forwards; `confidence`: that in its data.
+    """
     space = config.search_space
     engines = ", ".join(f"{name} {version}" for name, version in backend_versions.items())
     programs = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -49,6 +53,7 @@ def evidence_line(
         f"evidence: simulated with {programs}",
         f"measurements of {engines} on {space.hardware_sku}",
         f"{space.timing_mode} pass times",
+        *_settings(config),
         f"seed {config.sweep.random_seed}",
     ]
     if config.calibration is not None:
@@ -57,7 +62,18 @@ def evidence_line(
         parts.append(f"trace {trace_digest[:_DIGEST_DIGITS]}")
     if origins:
         parts.append(f"forwards of the first: {origins}")
+    if confidence:
+        parts.append(f"confidence in the data of the first: {confidence}")
     return "; ".join(parts)
+
+
+def _settings(config: SmartSearchConfig) -> list[str]:
+    """Name what was put between clients and engines, and a look-ahead."""
+    found = ["passes planned one ahead"] if config.search_space.scheduling_look_ahead else []
+    if (frontend := config.workload.frontend) is not None:
+        given = frontend.model_dump(exclude_none=True).items()
+        found.append(f"front end {', '.join(f'{name} {value}' for name, value in given) or 'without effect'}")
+    return found
 
 
 def verify_lines(goal: OptimizationGoal, ranked: Sequence[Candidate]) -> list[str]:

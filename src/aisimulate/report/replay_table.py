@@ -71,7 +71,16 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"rejected: {count:,} because {reason}")
     notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]
     lines += [f"note: {note}" for note in notes]
-    return [*lines, *_calibrations(report.get("provenance", {})), _evidence(report)]
+    return [*lines, *_calibrations(report.get("provenance", {})), *_confidence(report), _evidence(report)]
+
+
+def _confidence(report: Mapping[str, Any]) -> list[str]:
+    """Say how far the data can be trusted, where somebody looked."""
+    found = report.get("confidence")
+    if found is None:
+        return []
+    reasons = "; ".join(found["reasons"])
+    return [f"confidence in the data: {found['grade']}" + (f" ({reasons})" if reasons else "")]
 
 
 def _calibrations(provenance: Mapping[str, Any]) -> list[str]:
@@ -86,7 +95,19 @@ def _evidence(report: Mapping[str, Any]) -> str:
     pools = dict.fromkeys(map(_pool_text, _pools(report.get("provenance", {}))))
     times = "; ".join(text for text in pools if text)
     parts = [f"evidence: simulated with {programs}", times, f"{report['timing_mode']} pass times"]
+    if report.get("scheduling_look_ahead"):
+        parts.append("passes planned one ahead")
+    if "frontend" in report:
+        parts.append(f"as clients see it: {_frontend(report['frontend'])}")
     return "; ".join(part for part in parts if part)
+
+
+def _frontend(frontend: Mapping[str, Any]) -> str:
+    preset = "" if frontend["preset"] is None else f"{frontend['preset']}, "
+    return (
+        f"{preset}stream interval {frontend['stream_interval']}, offset {frontend['ttft_offset_ms']:g} ms, "
+        f"receive interval {frontend['receive_interval']}"
+    )
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:

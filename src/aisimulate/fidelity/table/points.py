@@ -83,10 +83,16 @@ def calibration_points(points: Sequence[LoadPoint], by: str) -> tuple[Calibratio
     ends = [LoadPoint(points[0].load / reach, 1.0, 1.0), LoadPoint(points[-1].load * reach, 1.0, 1.0)]
     return tuple(
         CalibrationPoint(
-            step_scale=point.step_scale, ttft_ratio=_capped(point.ttft_ratio), **{by: point.load}
+            step_scale=_told(point.step_scale),
+            ttft_ratio=_told(_capped(point.ttft_ratio)),
+            **{by: point.load},
         )
         for point in (ends[0], *points, ends[1])
     )
+
+
+def _told(factor: float) -> float:
+    return float(f"{factor:.6g}")
 
 
 def _capped(ratio: float) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from aisimulate.report.confidence import candidate_confidence_text
 from aisimulate.report.evidence import TIMING_MODES, rivals
 from aisimulate.spica.config import Workload
 from aisimulate.spica.outcome import Status
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from aisimulate.report.figures import Figure
     from aisimulate.report.page.candidates import Row
     from aisimulate.report.page.scrub import Scrubber
+    from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.recorded_run import RecordedRun
 
 
@@ -37,10 +39,28 @@ def evidence(run: RecordedRun) -> dict[str, str]:
         "Pass times and memory": f"aiconfigurator-core's measurements of {', '.join(engines) or 'unknown'} "
         f"on {space.hardware_sku}; between measured points they are interpolated, beyond them extrapolated",
         "Time of a mixed pass": f"{space.timing_mode}: {TIMING_MODES[space.timing_mode]}",
+        **_settings(run.config),
+        **_confidence(run),
         "Seed": str(facts.get("seed", "not recorded")),
         "Traffic": f"SHA-256 {digest}" if digest else "synthetic, drawn from the seed",
         "Search": f"SHA-256 {facts.get('config_sha256', 'not recorded')} of its configuration",
     }
+
+
+def _settings(config: SmartSearchConfig) -> dict[str, str]:
+    """Name a look-ahead and a front end, where there is one."""
+    found: dict[str, str] = {}
+    if config.search_space.scheduling_look_ahead:
+        found["Scheduling"] = "one pass ahead, as asynchronous schedulers do"
+    if (frontend := config.workload.frontend) is not None:
+        given = frontend.model_dump(exclude_none=True).items()
+        found["Front end"] = ", ".join(f"{name} {value}" for name, value in given) or "without effect"
+    return found
+
+
+def _confidence(run: RecordedRun) -> dict[str, str]:
+    text = candidate_confidence_text(run.candidates[0]) if run.candidates else ""
+    return {"Confidence in the data of the first": text} if text else {}
 
 
 def counts(run: RecordedRun) -> dict[str, int]:
