@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oracle.disagg_strategies import disagg_scenarios, sglang_pair_scenarios
 from oracle.sglang_strategies import sglang_scenarios
 from oracle.strategies import (
     Scenario,
@@ -17,6 +18,7 @@ from oracle.strategies import (
 from oracle.time_strategies import retimed
 
 from .test_differential import budget, check
+from .test_differential_disagg import check as check_pair
 from .test_look_ahead import ahead_scenarios
 
 
@@ -44,3 +46,9 @@ def test_equals_the_oracle_with_sglang(scenario: Scenario) -> None:
 @given(retimed(ahead_scenarios()))
 def test_equals_the_oracle_one_pass_ahead(scenario: Scenario) -> None:
     check(scenario)
+
+
+@budget(80)
+@given(retimed(st.one_of(disagg_scenarios(), sglang_pair_scenarios())))
+def test_equals_the_oracle_in_a_pair_of_pools(scenario: Scenario) -> None:
+    check_pair(scenario)
