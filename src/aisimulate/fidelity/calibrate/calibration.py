@@ -126,6 +126,7 @@ def _calibration(
         prefill_scale=candidate.prefill_scale,
         decode_scale=candidate.decode_scale,
         timing_mode=_mode(execution, candidate),
+        scheduling_look_ahead=execution.spec.engine.rank.scheduling_look_ahead,
         step_model=None if model is None else StepModel(**model.model_dump(exclude={"type"})),
         training_error=CalibrationError(**told),
         source=CalibrationSource(
