@@ -5,6 +5,7 @@
 #   make extra    install the optional libraries, and check what uses them
 #   make test-page check the result page in a real Chromium, which it installs where apt-get can
 #   make docs     build the documentation as a site, strictly
+#   make validate  replay public measured runs, and print how far off they are
 #   make bench    measure cost, beside the peer: PEER=... PEER_AIC=... TRACE_DIR=...
 #   make bench-screen  hold the screens and short replays to their bounds: TRACE_DIR=...
 #   make bench-search   measure the search on problems with known optima: OPTUNA=path/to/python
@@ -13,7 +14,7 @@
 # PYTHON=python3.12 chooses the interpreter of a new .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kill-test test-page docs extra format bench bench-search bench-screen parity clean
+.PHONY: help demo test kill-test test-page docs extra format bench bench-search bench-screen validate parity clean
 
 RIGHT_VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
@@ -71,6 +72,9 @@ bench-screen: $(VENV)/runtime.stamp
 
 bench-search: $(VENV)/runtime.stamp
 	@$(BIN)/python -m tools.bench_search $(if $(OPTUNA),--optuna $(OPTUNA)) $(BENCH_ARGS)
+
+validate: $(VENV)/runtime.stamp
+	@$(BIN)/python -m tools.validate $(VALIDATE_ARGS)
 
 parity: $(VENV)/runtime.stamp
 	@test -n "$(PEER)" || { echo "usage: make parity PEER=path/to/python (see tools/parity/README.md)"; exit 2; }

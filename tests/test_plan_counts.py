@@ -75,4 +75,4 @@ def test_a_closed_loop_trace_computes_long_prompts_up_to_their_last_chunk_at_onc
 def test_decode_workers_of_a_pair_plan_two_runs_per_request():
     scenario = json.loads((SCENARIOS / "07_conv_disagg_4p4d.json").read_text())
     scenario["workload"]["path"] = SHIPPED_CUT
-    assert counts(scenario) == {"passes": 166_378, "plans": 3_122}
+    assert counts(scenario) == {"passes": 166_378, "plans": 3_019}

@@ -10,7 +10,8 @@ from typing import Any
 
 from aisimulate.replay.execute import execute
 
-_HEADER = ("startup", "mode", "GPU hours", "mean TTFT", "changes", "most workers")
+_HEADER = ("startup", "mode", "GPU hours", "mean TTFT", "changes", "most workers", "first sizes")
+_FIRST = 4  # sizes shown
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -52,6 +53,7 @@ def row_of(report: dict[str, Any]) -> tuple[str, ...]:
         f"{report['mean_ttft_ms'] / 1000:.2f} s",
         str(len(changes)),
         str(most),
+        ", ".join(f"{row['applied']['agg']} at {row['at_ms'] / 1000:g} s" for row in changes[:_FIRST]),
     )
 
 

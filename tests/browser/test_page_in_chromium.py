@@ -240,10 +240,12 @@ def test_what_a_second_replay_showed_is_drawn(visit, tmp_path, run):
     pools = {"agg": PoolSamples([1, 2], [0, 3], [0.1, 0.9], [2, 2])}
     decisions = [Decision(5.0, "scale_up", 40, {"agg": 2}, {"agg": 3})]
     inside = Inside([0.0, 1.5], pools, {"measured": 1, "interpolated": 3}, decisions=decisions)
+    inside.percentiles = {"ttft_ms": [float(value) for value in range(1, 102)]}
     path = tmp_path / "inside.html"
     path.write_text(page_html(run, inside={number: inside}))
     page = visit(f"{path.as_uri()}#candidate-{number}")
     assert page.evaluate(POINTS, "inside-plot") == [2, 2, 2, 2]
+    assert page.evaluate(POINTS, "latency-plot")[0] == 101
     assert (
         "Its forwards were 25.0% measured, 75.0% interpolated."
         in page.locator("#candidate-origin").text_content()

@@ -36,6 +36,8 @@ def _request(number: int, **fields: Any) -> dict[str, Any]:
 # Six requests with a common start of 14 tokens on one worker of four seats.
 CROWD = {"spec": {**SPEC, "requests": [_request(number) for number in range(6)]}}
 POLYNOMIAL = changed(CROWD, {"spec.engine.rank.timing_model": {"type": "polynomial"}})
+_STEPS = {"constant_ms": 5.0, "prefill_token_ms": 0.5, "decode_ms": 0.25, "context_token_ms": 0.125}
+LINEAR = changed(CROWD, {"spec.engine.rank.timing_model": {"type": "linear", **_STEPS}})
 # Four of them want more KV blocks than there are.
 SQUEEZE = changed(CROWD, {"spec.engine.rank.num_gpu_blocks": 24})
 # The same under SGLang, where the second prompt starts unlike the others and the cache is short too.

@@ -12,7 +12,7 @@ from aisimulate.config.rank import (
     StateCache,
     TrtllmConfig,
 )
-from aisimulate.config.timing import ExternalTiming, FixedTiming, PolynomialTiming
+from aisimulate.config.timing import ExternalTiming, FixedTiming, LinearTiming, PolynomialTiming
 
 from .field_payloads import (
     AIC,
@@ -23,6 +23,7 @@ from .field_payloads import (
     DRAFTS,
     FIXED,
     GROUP,
+    LINEAR,
     LONG,
     MOE,
     MOE_2,
@@ -215,7 +216,28 @@ TABLE.add(
         Why.TIERS,
     ),
     timing_model=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
-    timing_mode=rank(CROWD, "mean_e2e_latency_ms", timing_mode="fused"),
+    timing_mode=(
+        rank(CROWD, "mean_e2e_latency_ms", timing_mode="fused"),
+        rank(CROWD, "mean_e2e_latency_ms", timing_mode="half"),
+    ),
+    prefill_scale=(
+        rank(CROWD, "mean_ttft_ms", prefill_scale=1.5),
+        Inert(
+            PAIR,
+            {f"{ENGINE}.decode.rank.prefill_scale": 1.5},
+            f"{ENGINE}.decode.rank.prefill_scale: no effect on a decode worker",
+            Why.TIED,
+        ),
+    ),
+    decode_scale=(
+        rank(CROWD, "mean_itl_ms", decode_scale=1.5),
+        Inert(
+            PAIR,
+            {f"{ENGINE}.prefill.rank.decode_scale": 1.5},
+            f"{ENGINE}.prefill.rank.decode_scale: no effect on a prefill worker, which never only decodes",
+            Why.TIED,
+        ),
+    ),
     scheduling_look_ahead=rank(CROWD, "mean_ttft_ms", scheduling_look_ahead=1),
     sglang=(
         sglang(sglang={"chunked_prefill_size": 8}),
@@ -300,6 +322,15 @@ TABLE.add(
     type=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
     prefill_ms=Acts(CROWD, {f"{RANK_PATH}.timing_model.prefill_ms": 11.0}, "mean_ttft_ms"),
     decode_ms=Acts(CROWD, {f"{RANK_PATH}.timing_model.decode_ms": 6.0}, "mean_itl_ms"),
+)
+TABLE.add(
+    LinearTiming,
+    type=rank(LINEAR, "duration_ms", timing_model={"type": "polynomial"}),
+    **{
+        name: Acts(LINEAR, {f"{RANK_PATH}.timing_model.{name}": 2.0}, "duration_ms")
+        for name in LinearTiming.model_fields
+        if name != "type"
+    },
 )
 TABLE.add(
     ExternalTiming,

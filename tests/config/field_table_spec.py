@@ -37,6 +37,7 @@ from .field_payloads import (
     UNLINKED,
 )
 from .field_rows import pair, request, traffic
+from .field_table_calibration import CALIBRATED
 from .field_table_router import ROUTED
 from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
@@ -65,6 +66,7 @@ TABLE.add(
     ),
     record_per_request=Acts(CROWD, {"spec.record_per_request": False}, "per_request"),
     sla=Acts(CROWD, {"spec.sla": {"ttft_ms": 20.0}}, "goodput_completed_requests"),
+    calibration=Acts(CALIBRATED, {"spec.calibration": None}, "provenance"),
     frontend=Acts(CROWD, {"spec.frontend": {"ttft_offset_ms": 5.0}}, "mean_ttft_ms"),
     requests=(
         Acts(CROWD, {"spec.requests": CROWD["spec"]["requests"][:2]}, "num_requests"),

@@ -11,6 +11,14 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from aisimulate.config.aic import AicConfig
+from aisimulate.config.calibration import (
+    Calibration,
+    CalibrationError,
+    CalibrationKey,
+    CalibrationPoint,
+    CalibrationSource,
+    StepModel,
+)
 from aisimulate.config.engine import EngineConfig
 from aisimulate.config.frontend import FrontendConfig
 from aisimulate.config.kv_router import KvRouterConfig
@@ -33,7 +41,7 @@ from aisimulate.config.spec import (
     SlaConfig,
     WorkerPool,
 )
-from aisimulate.config.timing import ExternalTiming, FixedTiming, PolynomialTiming
+from aisimulate.config.timing import ExternalTiming, FixedTiming, LinearTiming, PolynomialTiming
 from aisimulate.config.traffic import RuntimeTraffic
 from aisimulate.spica.config import (
     OptimizationGoal,
@@ -82,9 +90,16 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "rank.trtllm": TrtllmConfig,
     "polynomial": PolynomialTiming,
     "fixed": FixedTiming,
+    "linear": LinearTiming,
     "external": ExternalTiming,
     "aic": AicConfig,
     "traffic": RuntimeTraffic,
+    "calibration": Calibration,
+    "calibration.key": CalibrationKey,
+    "calibration.step_model": StepModel,
+    "calibration.points": CalibrationPoint,
+    "calibration.training_error": CalibrationError,
+    "calibration.source": CalibrationSource,
 }
 
 

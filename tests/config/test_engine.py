@@ -58,6 +58,8 @@ def test_defaults():
         "state_cache": None,
         "timing_model": {"type": "polynomial"},
         "timing_mode": "additive",
+        "prefill_scale": 1.0,
+        "decode_scale": 1.0,
         "scheduling_look_ahead": 0,
         "sglang": {
             "schedule_policy": "fifo",
@@ -126,7 +128,7 @@ def test_a_dumped_rank_is_read_back():
         ({"backend": []}, "backend: [] is not one of 'vllm', 'sglang', 'trtllm'"),
         (
             {"timing_mode": "fusd"},
-            "timing_mode: 'fusd' is not one of 'additive', 'fused'; did you mean 'fused'?",
+            "timing_mode: 'fusd' is not one of 'additive', 'fused', 'half'; did you mean 'fused'?",
         ),
         (
             {"backend": "sglang", "timing_mode": "fused"},
@@ -200,7 +202,7 @@ def test_a_dumped_rank_is_read_back():
         ),
         (
             {"timing_model": {"type": "x"}},
-            "timing_model: type 'x' is not one of 'polynomial', 'fixed', 'external'",
+            "timing_model: type 'x' is not one of 'polynomial', 'fixed', 'linear', 'external'",
         ),
         ({"timing_model": {"type": "fixed", "prefill_ms": 1}}, "timing_model.decode_ms: missing (required)"),
         (

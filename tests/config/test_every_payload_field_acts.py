@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from aisimulate.config.aic import AicConfig
+from aisimulate.config.calibration import CalibrationKey
 from aisimulate.config.kv_router import KvRouterConfig
 from aisimulate.config.planner import PlannerConfig, ScriptConfig
 from aisimulate.config.spec import ReplaySpec
@@ -17,13 +18,22 @@ from aisimulate.replay.execute import execute
 from model_walk import models_below
 
 from .field_payloads import AIC, CROWD, SYNTHETIC, TRACE
+from .field_table_calibration import TABLE as CALIBRATION_TABLE
 from .field_table_engine import TABLE as ENGINE_TABLE
 from .field_table_planner import TABLE as PLANNER_TABLE
 from .field_table_router import TABLE as ROUTER_TABLE
 from .field_table_spec import TABLE as SPEC_TABLE
 from .field_walk import STAYS, Acts, FieldTable, Inert, Refused, changed, result
 
-TABLE = FieldTable({**SPEC_TABLE.rows, **ENGINE_TABLE.rows, **ROUTER_TABLE.rows, **PLANNER_TABLE.rows})
+TABLE = FieldTable(
+    {
+        **SPEC_TABLE.rows,
+        **ENGINE_TABLE.rows,
+        **ROUTER_TABLE.rows,
+        **PLANNER_TABLE.rows,
+        **CALIBRATION_TABLE.rows,
+    }
+)
 ACTS, REFUSED, INERT = (list(TABLE.cases(kind)) for kind in (Acts, Refused, Inert))
 
 # The fields that do nothing for another reason than that their subject comes later.
@@ -38,6 +48,9 @@ WITHOUT_CHOICE = {
     "AicConfig.kv_block_size",
     "AicConfig.allow_model_download",
     "RuntimeTraffic.max_sim_time_ms",
+    "Calibration.version",
+    "Calibration.key",
+    *(f"CalibrationKey.{name}" for name in CalibrationKey.model_fields),
     "KvRouterConfig.disk_cache_hit_weight",
     "PlannerConfig.mode",
     "PlannerConfig.prefill_engine_num_gpu",

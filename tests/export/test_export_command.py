@@ -42,9 +42,24 @@ def test_files_go_into_a_folder(run, tmp_path, capsys):
     assert os.access(folder / "agg.sh", os.X_OK)
 
 
+def test_files_that_were_edited_are_kept(run, tmp_path, capsys):
+    folder = tmp_path / "folder"
+    write = ["made", "best", "--to", "compose", "-o", str(folder)]
+    assert main(write) == 0
+    assert main(write) == 0, "the same once more loses nothing"
+    (folder / "nginx.conf").write_text("mine\n")
+    (folder / "compose.yaml").unlink()
+    assert main(write) == 2
+    assert "nginx.conf: exists already (--overwrite replaces it)" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["nginx.conf"], "nothing is half written"
+    assert main([*write, "--overwrite"]) == 0
+    assert (folder / "nginx.conf").read_text().startswith("# Round robin")
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
+        (["made", "1", "--to", "vllm", "--overwrite"], "--overwrite: has no effect without --output"),
         (["made", "13", "--to", "vllm"], "there is no candidate '13'; give `best` or 1 to 12"),
         (["made", "x", "--to", "vllm"], "there is no candidate 'x'"),
         (["made", "10", "--to", "vllm"], "candidate 10 has no result: no room in"),

@@ -114,6 +114,43 @@ def test_llmd_has_the_pools_and_a_picker_for_them():
     assert any("weights of its own" in remark for remark in alone.remarks)
 
 
+def front_of(config):
+    export = export_candidate(config, GOAL, "compose")
+    return export, yaml.safe_load(export.files["compose.yaml"])["services"].get("front")
+
+
+def test_compose_joins_the_pools_of_sglang_by_its_router():
+    _, front = front_of(disagg("sglang"))
+    command = front["command"]
+    workers = [f"http://prefill-{number}:8000" for number in range(2)]
+    assert [command[at + 1] for at, word in enumerate(command) if word == "--prefill"] == workers
+    assert [command[at + 1] for at, word in enumerate(command) if word == "--decode"] == [
+        "http://decode-0:8000"
+    ]
+    assert front["depends_on"] == ["prefill-0", "prefill-1", "decode-0"]
+    assert front["image"].startswith("lmsysorg/sglang:")
+    assert front["ports"] == ["127.0.0.1:8000:8000"]
+
+
+def test_compose_joins_the_pools_of_tensorrt_llm_by_its_server():
+    export, front = front_of(disagg("trtllm"))
+    assert front["command"] == ["trtllm-serve", "disaggregated", "-c", "/aisimulate/trtllm-front.yaml"]
+    assert front["volumes"] == ["./trtllm-front.yaml:/aisimulate/trtllm-front.yaml:ro"]
+    settings = yaml.safe_load(export.files["trtllm-front.yaml"])
+    assert settings["context_servers"]["urls"] == ["prefill-0:8000", "prefill-1:8000"]
+    assert settings["generation_servers"] == {
+        "num_instances": 1,
+        "router": {"type": "round_robin"},
+        "urls": ["decode-0:8000"],
+    }
+
+
+def test_compose_says_that_pools_of_vllm_need_a_proxy():
+    export, front = front_of(disagg())
+    assert front is None
+    assert any("a proxy for the engine has to join the two pools" in remark for remark in export.remarks)
+
+
 @pytest.mark.parametrize(("config", "target"), [(agg("sglang"), "vllm"), (agg("trtllm"), "llm-d")])
 def test_another_engine_than_was_simulated_is_refused(config, target):
     with pytest.raises(InputError, match=f"simulated with {config['backend']}"):

@@ -3,13 +3,18 @@
 import json
 import math
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from aisimulate.forecast import OWN_PRESETS, Window, make_forecaster
-from aisimulate.forecast.models import ExponentialSmoothing, LastValue, RunningMean
+from aisimulate.forecast import OWN_PRESETS, TrafficForecaster, Window, make_forecaster
+from aisimulate.forecast.make import series_forecaster
+from aisimulate.forecast.models import ExponentialSmoothing, LastValue, RunningMean, WindowMean
 from aisimulate.forecast.pool import Pool
+from aisimulate.forecast.restraint import Restraint
 from aisimulate.forecast.ridge import RidgeAutoregression
 from aisimulate.spica.load_predictor_sweep import score_preset
 
@@ -54,30 +59,89 @@ RATES = {
     "walk": lambda index, walk: 100 * math.exp(walk),
     "bursts": lambda index, walk: 400 if index % 15 < 4 else 0,
     "sparse": lambda index, walk: 0.6,
+    "stop": lambda index, walk: 150 if index < 8 else 0,
+    "jump": lambda index, walk: 50 if index < 9 else 500,
+    "drop": lambda index, walk: 500 if index < 30 else 20,
 }
+LOSS = {preset: partial(score_preset, preset, warmup=5) for preset in ("pool_log1p", "constant_last")}
 
 
+@pytest.mark.parametrize("windows", [7, 9, 12, 20, 120])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", RATES)
-def test_the_pool_is_never_much_worse_than_the_last_value(name, seed):
-    windows = series_of(RATES[name], seed)
-    pool, last = (score_preset(entry, windows, warmup=5).loss for entry in ("pool_log1p", "constant_last"))
+def test_the_pool_is_never_much_worse_than_the_last_value(name, seed, windows):
+    series = series_of(RATES[name], seed, windows)
+    pool, last = (loss(series).loss for loss in LOSS.values())
     assert pool <= 1.1 * last
+
+
+TOKENS = st.one_of(st.floats(0, 1e6), st.floats(0, 1e100))
+COUNTS = st.one_of(st.just(0), st.integers(1, 500), st.integers(1, 10**9))
+
+
+@given(st.lists(st.builds(Window, COUNTS, TOKENS, TOKENS), min_size=6, max_size=40))
+def test_nothing_makes_the_pool_much_worse_than_the_last_value(windows):
+    pool, last = (loss([Window(1, 1, 1), *windows]).loss for loss in LOSS.values())
+    assert pool <= 1.1 * last + 1e-9
+
+
+@given(st.lists(st.one_of(st.floats(), st.floats(0, 100)), min_size=6, max_size=40))
+def test_nor_does_anything_in_a_series_of_its_own(values):
+    losses = []
+    for preset in LOSS:
+        forecaster, loss = make_forecaster(preset), 0.0
+        for value in (1.0, *values):
+            actual = value if 0 <= value < math.inf else 0.0
+            loss += abs(math.log1p(forecaster.predict()) - math.log1p(actual))
+            forecaster.observe(value)
+        losses.append(loss)
+    assert losses[0] <= 1.1 * losses[1] + 1e-9
 
 
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_the_pool_holds_on_other_traces(name):
     windows = [Window(*row) for row in HELD_OUT[name]]
-    pool, last = (score_preset(entry, windows, warmup=5).loss for entry in ("pool_log1p", "constant_last"))
-    few = len(windows) < 20  # of which five only warm up
+    pool, last = (loss(windows).loss for loss in LOSS.values())
+    few = len(windows) <= 20  # of which five only warm up
     assert pool <= (1.1 if few else 1.01) * last
+
+
+def test_the_pool_stays_with_the_last_value_until_it_knows_a_little():
+    windows = series_of(RATES["sine"], seed=1, windows=6)
+    pool, last = (TrafficForecaster(preset, interval_s=60) for preset in LOSS)
+    for window in windows:
+        assert pool.predict() == last.predict()
+        pool.observe(window)
+        last.observe(window)
+    assert pool.predict() != last.predict()
 
 
 @pytest.mark.parametrize("name", ["flat", "sine"])
 def test_the_pool_is_better_where_there_is_something_to_learn(name):
     windows = series_of(RATES[name], seed=7)
-    pool, last = (score_preset(entry, windows, warmup=5).loss for entry in ("pool_log1p", "constant_last"))
+    pool, last = (loss(windows).loss for loss in LOSS.values())
     assert pool < 0.85 * last
+
+
+def distance(one, other):
+    return sum(abs(math.log1p(a) - math.log1p(b)) for a, b in zip(one, other, strict=True))
+
+
+def test_nothing_is_ventured_before_anything_is_earned():
+    assert Restraint(distance).restrain((9.0,), (99.0,), (99.0,)) == (9.0,)
+
+
+def test_a_forecast_goes_as_far_as_was_earned():
+    restraint = Restraint(distance)
+    restraint.settle((9.0,), (99.0,), (99.0,))
+    # The last value was wrong by log(10), and a share of that may be lost.
+    moved = restraint.restrain((9.0,), (99.0,), (99.0,))
+    assert distance(moved, (9.0,)) == pytest.approx(0.09 * math.log(10), rel=0.01)
+    restraint.settle((9.0,), (99.0,), (99.0,))
+    assert distance(restraint.restrain((9.0,), (99.0,), (99.0,)), (9.0,)) > 2 * distance(moved, (9.0,))
+    for _ in range(5):
+        restraint.settle((9.0,), (99.0,), (99.0,))
+    assert restraint.restrain((9.0,), (99.0,), (50.0,)) == (50.0,), "free in the end, and further ahead"
 
 
 def test_smoothing():
@@ -87,6 +151,10 @@ def test_smoothing():
 
 def test_the_running_mean():
     assert fed(RunningMean(), [1, 2, 6]).predict(1) == 3
+
+
+def test_the_mean_of_a_window():
+    assert fed(WindowMean(2), [1, 2, 6]).predict(1) == 4
 
 
 def test_ridge_learns_a_period_and_looks_ahead():
@@ -130,11 +198,10 @@ def test_the_pool_changes_its_mind():
 
 
 def test_the_pool_averages_geometrically_in_log_space():
-    forecaster = make_forecaster("pool_log1p")
-    for value in (100, 200):
-        forecaster.observe(value)
-    # The last value says 200, a half step of smoothing the geometric mean.
-    assert 140 < forecaster.predict() < 200
+    free = series_forecaster("pool_log1p")
+    for value in (100, 200) * 3:
+        free.observe(value)
+    assert 100 < free.predict() < 150, "the arithmetic mean"
 
 
 @pytest.mark.parametrize("preset", OWN_PRESETS)

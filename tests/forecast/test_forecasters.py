@@ -133,7 +133,7 @@ def test_the_presets():
     assert set(PRESETS) == {*REFERENCE_PRESETS, *OWN_PRESETS}
     warmups = {name: minimum_points(predictor_fields(name)) for name in PRESETS}
     assert {name: points for name, points in warmups.items() if points != 1} == {
-        **dict.fromkeys([name for name in PRESETS if name.startswith(("arima", "prophet"))], 5),
+        **dict.fromkeys([name for name in PRESETS if name.startswith(("arima", "prophet", "pool"))], 5),
         **{f"kalman_default_{space}": 5 for space in ("raw", "log1p")},
         **{f"kalman_reactive_{space}": 3 for space in ("raw", "log1p")},
     }

@@ -42,6 +42,7 @@ class PrefillRank(RankScheduler):
     def __init__(self, rank: dict[str, Any], identities: Identities) -> None:
         super().__init__(rank, identities)
         self.timing.decode_ns = lambda lengths: 0  # type: ignore[method-assign]
+        self.timing.beside_ns = self.timing.decode_ns  # type: ignore[method-assign]
         self.done: list[Request] = []
         self.held = 0
 
@@ -83,6 +84,7 @@ class DecodeRank(RankScheduler):
     def __init__(self, rank: dict[str, Any], identities: Identities, number: int = 0) -> None:
         super().__init__(rank, identities, number)
         self.timing.prefill_ns = lambda spans: 0  # type: ignore[method-assign]
+        self.timing.beside_ns = self.timing.decode_ns  # type: ignore[method-assign]
         self.pending: list[Handoff] = []
         self.reserved: list[Handoff] = []
         self.arrived: dict[Request, Handoff] = {}  # activated, and not admitted yet

@@ -55,7 +55,7 @@ class RankScheduler:
         self.caching: bool = rank.get("enable_prefix_caching", True)
         self.chunking: bool = rank.get("enable_chunked_prefill", True)
         self.fifo: bool = rank.get("preemption_mode", "lifo") == "fifo"
-        self.fused: bool = rank.get("timing_mode", "additive") == "fused"
+        self.fused: bool = rank.get("timing_mode", "additive") != "additive"
         self.trtllm: bool = rank.get("backend") == "trtllm"
         self.identities = identities
         self.pool = Pool(self.num_gpu_blocks)
@@ -109,7 +109,9 @@ class RankScheduler:
     def _additive_ns(self, work: Pass, spans: list[tuple[int, int]]) -> int:
         """A prefill forward, then a decode forward."""
         decoding = [request.length for request in work.emitting if self._needs_decode(request, work)]
-        return self.timing.prefill_ns(spans) + self.timing.decode_ns(decoding)
+        if not spans:
+            return self.timing.decode_ns(decoding)
+        return self.timing.prefill_ns(spans) + self.timing.beside_ns(decoding)
 
     def _fused_ns(self, work: Pass, chunks: dict[Request, tuple[int, int]]) -> int:
         """One forward over everything that is computed; without any prefill, a decode forward."""

@@ -10,8 +10,9 @@ import pytest
 import aisimulate
 from aisimulate.cli.report import main
 from aisimulate.perf.origins import ForwardOrigins
-from aisimulate.report.inside import is_short, look_inside, origins_text, replayable_config
+from aisimulate.report.inside import is_short, look_inside, origins_text
 from aisimulate.report.page.render import page_html
+from aisimulate.spica.candidate_payload import replayable_config
 from aisimulate.spica.config import Candidate
 from tests.api.test_api import SEARCH
 from tests.page.made_run import made_run
@@ -46,6 +47,17 @@ def test_every_forward_has_an_origin(found):
     assert origins_text({"measured": 1, "interpolated": 3}, []) == "25.0% measured, 75.0% interpolated"
     assert origins_text({"extrapolated": 2}, ["moe: tokens"]) == "100.0% extrapolated (moe: tokens)"
     assert origins_text({}, []) == ""
+
+
+def test_latencies_of_requests_are_those_of_the_report(found):
+    percentiles = look_inside(replayable_config(found.run), found.best).percentiles
+    metrics = found.best.metrics
+    assert set(percentiles) == {"ttft_ms", "tpot_ms", "e2e_latency_ms"}
+    for name, values in percentiles.items():
+        assert (len(values), values) == (101, sorted(values))
+        asked = {"min": 0, "median": 50, "p90": 90, "p99": 99, "max": 100}
+        told = {statistic: values[percent] for statistic, percent in asked.items()}
+        assert told == pytest.approx({at: metrics[f"{at}_{name}"] for at in asked}, abs=1e-3)
 
 
 def test_a_planner_shows_its_workers_and_decisions(tmp_path):

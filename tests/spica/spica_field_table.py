@@ -77,6 +77,10 @@ def role_fields() -> dict[str, tuple[Effect, ...]]:
         "prefill_max_num_batched_tokens": space(PAIR, prefill_max_num_batched_tokens=[16384]),
         "prefill_max_num_seqs": space(PAIR, prefill_max_num_seqs=[1]),
         "prefill_gpu_memory_utilization": space(PAIR_GROUPS, prefill_gpu_memory_utilization=0.2),
+        "prefill_num_gpu_blocks": space(
+            PAIR_GROUPS, prefill_gpu_memory_utilization=None, prefill_num_gpu_blocks=700
+        ),
+        "decode_num_gpu_blocks": space(PAIR, decode_num_gpu_blocks=2500),
         "prefill_enable_prefix_caching": space(PAIR, prefill_enable_prefix_caching=False),
         "decode_max_num_batched_tokens": Refused(
             PAIR,
@@ -94,6 +98,7 @@ def role_fields() -> dict[str, tuple[Effect, ...]]:
         "max_num_batched_tokens": [8192],
         "max_num_seqs": [256],
         "gpu_memory_utilization": 0.5,
+        "num_gpu_blocks": 5000,
         "enable_prefix_caching": True,
     }
     rows = {
@@ -156,6 +161,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     ),
     "agg_block_size": (space(TRACE, agg_block_size=96), space(CROWD, agg_block_size=65_536)),
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),
+    "agg_num_gpu_blocks": (space(PINNED, agg_num_gpu_blocks=3000),),
     "agg_enable_prefix_caching": (space(TRACE, agg_enable_prefix_caching=False),),
     "num_g2_blocks": (
         space(HOSTED, num_g2_blocks=300),
@@ -345,6 +351,15 @@ WORKLOAD: dict[str, tuple[Effect, ...]] = {
 }
 
 SLA = ("payloads", "metrics", "results")
+# Its data are not physical, so that they are hardly trusted.
+BLOCK_FP8 = changed(
+    PINNED,
+    {
+        "search_space.model_name": "Qwen/Qwen3-32B-FP8",
+        "search_space.parallel_configs": [{"tp": 2}],
+        "workload": {"isl": 100, "osl": 4, "concurrency": 1, "num_request_ratio": 2},
+    },
+)
 GOAL: dict[str, tuple[Effect, ...]] = {
     "target": (
         Acts(POOL, {"goal.target": "e2e_latency"}, ("results",)),
@@ -356,6 +371,7 @@ GOAL: dict[str, tuple[Effect, ...]] = {
     "strict_sla": (
         Acts(changed(GOODPUT, {"goal.sla": {"e2e_ms": 0.001}}), {"goal.strict_sla": True}, ("statuses",)),
     ),
+    "min_confidence": (Acts(BLOCK_FP8, {"goal.min_confidence": "medium"}, ("statuses",)),),
     "min_goodput_rps": (Acts(SIZED, {"goal.min_goodput_rps": 1e6}, ("statuses",)),),
     "pareto_objectives": (
         Acts(FRONT, {"goal.pareto_objectives": ["throughput", "e2e_latency"]}, ("results",)),
@@ -422,6 +438,12 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
         ),
     ),
 }
+CALIBRATION = {
+    "version": 1,
+    "key": {"backend": "vllm"},
+    "decode_scale": 1.5,
+    "source": {"file": "log.jsonl", "sha256": "0" * 64, "format": "vllm"},
+}
 FRONTEND: dict[str, tuple[Effect, ...]] = {
     "preset": (load(PINNED, frontend={"preset": "inferencex"}),),
     "stream_interval": (load(PINNED, frontend={"stream_interval": 3}),),
@@ -437,6 +459,15 @@ SECTIONS: dict[str, tuple[Effect, ...]] = {
     "workload": (Acts(PINNED, {"workload": {"trace_path": TRACE_PATH}}),),
     "goal": (Acts(PINNED, {"goal": {"target": "e2e_latency"}}, ("results",)),),
     "sweep": (Acts(DRAWN, {"sweep": SWEEP}),),
+    "calibration": (
+        Acts(PINNED, {"calibration": CALIBRATION}),
+        Refused(
+            PINNED,
+            {"calibration": {**CALIBRATION, "key": {"backend": "vllm", "system": "x"}}},
+            "calibration: made for system 'x', but search_space.hardware_sku is",
+            Why.CHOICE,
+        ),
+    ),
 }
 TABLE: Table = {
     "SmartSearchConfig": SECTIONS,

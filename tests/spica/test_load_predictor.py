@@ -286,7 +286,7 @@ def test_traces_of_other_formats_are_swept_too(tmp_path):
         (180_000, 101),
     ]
     result = swept(path, ["constant_last", "pool_log1p"], ["throughput_180_5"], trace_format="azure")
-    assert result.n_scored[180] == {"constant_last": 19, "pool_log1p": 19}
+    assert result.n_scored[180] == {"constant_last": 15, "pool_log1p": 15}
 
 
 def test_the_trace_is_read_once(tmp_path, monkeypatch):

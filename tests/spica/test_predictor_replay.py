@@ -18,7 +18,7 @@ from aisimulate.spica.predictor_replay import PredictorReplays
 from aisimulate.spica.search import run_search
 
 # By their errors the first one is the best of these.
-CANDIDATES = ["smoothing_slow_log1p", "pool_log1p", "constant_last"]
+CANDIDATES = ["smoothing_slow_log1p", "kalman_default_raw", "constant_last"]
 CHOSEN = {
     "search_space.load_predictor_candidates": CANDIDATES,
     "search_space.gpu_budget": 8,
@@ -36,8 +36,8 @@ def test_every_candidate_is_replayed_once_and_the_cheapest_wins(monkeypatch: pyt
     assert set(forecasters(by_error)) == {"smoothing"}
     seen = look(BY_REPLAY, monkeypatch)
     tried, searched = forecasters(seen)[:3], forecasters(seen)[3:]
-    assert tried == ["smoothing", "pool", "constant"]
-    assert set(searched) == {"pool"}
+    assert tried == ["smoothing", "kalman", "constant"]
+    assert set(searched) == {"kalman"}
 
 
 def test_the_choice_is_kept_in_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import yaml
 from pydantic import ValidationError
 from spica_configs import make_config
 
+from aisimulate.config.yaml_file import load_yaml
 from aisimulate.spica.config import SmartSearchConfig
-from aisimulate.spica.yaml_file import load_yaml
 
 
 def write(tmp_path, text):

@@ -14,7 +14,7 @@ from aisimulate.cli.recorded import add_run_argument, named_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.export.targets import TARGETS, export_candidate
-from aisimulate.report.files import check_writable, write_file
+from aisimulate.report.files import check_new, check_writable, write_file
 
 if TYPE_CHECKING:
     import argparse
@@ -50,6 +50,9 @@ def _parser() -> OneLineParser:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write the files there instead of to stdout"
     )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace files of DIR that hold something else"
+    )
     return parser
 
 
@@ -59,9 +62,11 @@ def _run(arguments: argparse.Namespace) -> int:
     export = export_candidate(candidate.config, run.config.goal, arguments.to)
     for remark in export.remarks:
         say(f"{_PROG}: not expressed: {remark}")
-    if arguments.output is None:
-        return show(_PROG, _joined(export), DONE)
-    return _write(export, arguments.output)
+    if arguments.output is not None:
+        return _write(export, arguments.output, overwrite=arguments.overwrite)
+    if arguments.overwrite:
+        raise InputError("--overwrite: has no effect without --output")
+    return show(_PROG, _joined(export), DONE)
 
 
 def find_candidate(run: RecordedRun, name: str) -> Candidate:
@@ -91,7 +96,7 @@ def _joined(export: Export) -> str:
     return "\n".join(f"# ---- {name} ----\n{text}" for name, text in export.files.items())
 
 
-def _write(export: Export, folder: Path) -> int:
+def _write(export: Export, folder: Path, *, overwrite: bool) -> int:
     if folder.is_file():
         raise InputError(f"--output {folder}: is a file, expected a directory")
     try:
@@ -99,10 +104,20 @@ def _write(export: Export, folder: Path) -> int:
     except OSError as error:
         raise InputError(f"--output {folder}: cannot be made: {error.strerror or error}") from error
     paths = {folder / name: text for name, text in export.files.items()}
-    for path in paths:
+    for path, text in paths.items():
         check_writable(path)
+        if not overwrite and not _holds(path, text):
+            check_new(path)
     for path, text in paths.items():
         write_file(path, text)
         if path.suffix == ".sh":
             path.chmod(0o755)
     return show(_PROG, "".join(f"wrote {path}\n" for path in paths), DONE)
+
+
+def _holds(path: Path, text: str) -> bool:
+    """Whether a file is there and has this text, so that writing it again loses nothing."""
+    try:
+        return path.is_file() and path.read_bytes() == text.encode()
+    except OSError:
+        return False

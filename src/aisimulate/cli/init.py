@@ -13,6 +13,7 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of, some_of
+from aisimulate.config.yaml_file import read_yaml_text
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.dry_run import plan_lines
@@ -21,7 +22,6 @@ from aisimulate.report.first_config import GOALS, FirstConfig, first_config_text
 from aisimulate.report.search_file import search_of
 from aisimulate.spica.parallel_enum import BACKENDS
 from aisimulate.spica.plan import plan_search
-from aisimulate.spica.yaml_file import read_yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

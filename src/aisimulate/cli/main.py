@@ -27,6 +27,12 @@ COMMANDS = {
     "report": ("aisimulate.cli.report", "write the result page of a search, one HTML file"),
     "export": ("aisimulate.cli.export", "write what starts a candidate: commands, containers, Kubernetes"),
     "simulate": ("aisimulate.cli.simulate", "replay a workload on one deployment"),
+    "whatif": (
+        "aisimulate.cli.whatif",
+        "tell what a result hangs on: replays with one assumption changed",
+    ),
+    "compare": ("aisimulate.cli.compare", "set the result of a benchmark beside that of a simulation"),
+    "calibrate": ("aisimulate.cli.calibrate", "fit pass times to a log of requests of your own"),
     "perf": (
         "aisimulate.cli.perf",
         "ask the performance model about one engine: pass times, KV capacity, data",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from aisimulate.config.yaml_file import read_yaml_text
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import cut
-from aisimulate.spica.yaml_file import read_yaml_text
 
 if TYPE_CHECKING:
     import argparse

@@ -15,9 +15,10 @@ from aisimulate.cli.recorded import add_run_argument, named_run, run_of
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
 from aisimulate.report.files import check_writable, write_file
-from aisimulate.report.inside import look_inside, replayable_config
+from aisimulate.report.inside import look_inside
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
+from aisimulate.spica.candidate_payload import replayable_config
 
 if TYPE_CHECKING:
     import argparse

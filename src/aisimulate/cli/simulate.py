@@ -11,16 +11,22 @@ from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
+from aisimulate.config.payload import parse_payload
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
+from aisimulate.replay.confidence import execution_confidence
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.replay.observe.sinks import json_line
 from aisimulate.replay.observe.telemetry import Telemetry
 from aisimulate.replay.observe.timeline import Timeline
+from aisimulate.report.confidence import confidence_document
 from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.kv_sensitivity import kv_sensitivity_json, kv_sensitivity_text
 from aisimulate.report.payload_file import read_payload
 from aisimulate.report.replay_table import replay_text
+from aisimulate.whatif.held import PeakHeld
+from aisimulate.whatif.kv_sensitivity import kv_sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,6 +74,11 @@ def _parser() -> OneLineParser:
     parser.add_argument(
         "--timeline", type=Path, metavar="FILE", help="write a trace for the Perfetto UI (ui.perfetto.dev)"
     )
+    parser.add_argument(
+        "--kv-sensitivity",
+        action="store_true",
+        help="replay twice more, with a tenth fewer and more KV blocks, and tell what that changes",
+    )
     parser.add_argument("--check", action="store_true", help="check the replay's invariants while it runs")
     return parser
 
@@ -84,7 +95,13 @@ def _run(arguments: argparse.Namespace) -> int:
         observers.append(_telemetry(arguments.telemetry_interval_ms, samples))
     if arguments.check:
         observers.append(InvariantChecker())
+    held = PeakHeld() if arguments.kv_sensitivity else None
+    if held is not None:
+        observers.append(held)
     report = execute(_recording(payload, arguments), observers=observers)
+    confidence = execution_confidence(parse_payload(payload))
+    if confidence is not None:
+        report["confidence"] = confidence_document(confidence)
     records = report.get("per_request", [])
     if _records(payload) is False:
         report.pop("per_request", None)
@@ -93,8 +110,21 @@ def _run(arguments: argparse.Namespace) -> int:
         "telemetry": "".join(samples),
         "timeline": _timeline(timeline),
     }
-    text = json_line(report) if arguments.format == "json" else replay_text(report)
-    return _deliver(arguments, texts, text)
+    return _deliver(arguments, texts, _text(arguments, payload, report, held))
+
+
+def _text(
+    arguments: argparse.Namespace,
+    payload: Mapping[str, Any],
+    report: dict[str, Any],
+    held: PeakHeld | None,
+) -> str:
+    """Write the report, and what hangs on the KV capacity where that is asked for."""
+    found = None if held is None else kv_sensitivity(payload, report, held.peaks)
+    if arguments.format == "json":
+        added = {} if found is None else {"kv_sensitivity": kv_sensitivity_json(found)}
+        return json_line({**report, **added})
+    return replay_text(report) + ("" if found is None else kv_sensitivity_text(found))
 
 
 def load_payload(path: Path, overrides: Sequence[str] = ()) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from aisimulate.config.traffic import RuntimeTraffic
 _TRANSFER = ("kv_transfer_bytes_per_token", "kv_transfer_bandwidth", "kv_transfer_timing_mode")
 _PREFILL_ONLY = (
     ("decode_speedup_ratio", "on a prefill worker"),
+    ("decode_scale", "on a prefill worker, which never only decodes"),
     ("preemption_mode", "on a prefill worker, which never runs more than one request on"),
     ("prefill_schedule_interval", "on a prefill worker, where nobody decodes"),
 )
@@ -84,6 +85,8 @@ def _unused_pair(spec: ReplaySpec, topology: Disaggregated) -> Iterator[str]:
             continue  # where bursts do not fit, several may be at an end
         if getattr(prefill, name) != getattr(default, name) and engine.prefill is not None:
             yield f"{engine.rank_path('prefill')}.{name}: no effect {reason}"
+    if decode.prefill_scale != default.prefill_scale and engine.decode is not None:
+        yield f"{engine.rank_path('decode')}.prefill_scale: no effect on a decode worker"
     for name in _TRANSFER:
         if getattr(decode, name) not in (getattr(default, name), getattr(prefill, name)):
             yield f"{engine.rank_path('decode')}.{name}: no effect, transfers are those of the prefill worker"

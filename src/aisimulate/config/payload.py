@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aisimulate.config.aic import aic_config
+from aisimulate.config.calibration_file import read_calibration
 from aisimulate.config.inert import unused_settings
 from aisimulate.config.json_text import read_json
 from aisimulate.config.messages import label, parse_model, show
@@ -37,6 +39,7 @@ def parse_payload(payload: str | Mapping[str, Any]) -> Execution:
     """
     document = _document(payload)
     raw_spec, raw_traffic = _halves(document)
+    raw_spec = _with_calibration(raw_spec)
     spec = parse_model(ReplaySpec, raw_spec, "spec")
     traffic = None if raw_traffic is None else parse_model(RuntimeTraffic, raw_traffic, "traffic")
     other_notes = [*_check_external_timing(spec), *scaling_notes(scaling_config(spec))]
@@ -54,6 +57,14 @@ def _document(payload: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"payload: {show(value)} is not an object")
     return value
+
+
+def _with_calibration(raw_spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read the calibration that a spec names by its file; one written out in the spec stays as it is."""
+    named = raw_spec.get("calibration")
+    if not isinstance(named, str):
+        return raw_spec
+    return {**raw_spec, "calibration": read_calibration(Path(named))}
 
 
 def _halves(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], object]:

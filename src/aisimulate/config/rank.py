@@ -23,6 +23,8 @@ from aisimulate.core.limits import MAX_BLOCKS, MAX_RATIO, MIN_RATIO
 from aisimulate.core.shown import show
 
 Backend = Literal["vllm", "sglang", "trtllm"]
+# A measured pass is hardly a hundred times longer than its price; a factor beyond that is a slip of the pen.
+PassScale = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
 WorkerType = Literal["aggregated", "prefill", "decode"]
 
 DEFAULT_BLOCK_TOKENS = {"vllm": 64, "sglang": 1, "trtllm": 32}
@@ -78,8 +80,9 @@ class RankConfig(StrictModel):
     """One attention-DP rank. `block_size` in tokens (its default depends on the backend), bandwidth in GB/s.
 
     A speed-up ratio of 0 means unscaled, like 1. `timing_mode` says how a pass is timed that prefills and
-    decodes: `additive` as one forward after the other, `fused` as one forward. `scheduling_look_ahead`: how
-    many passes before it begins a pass is planned.
+    decodes: `additive` as one forward after the other, `fused` as one forward, `half` as the mean of both.
+    `prefill_scale` multiplies the times of passes that hold prompt tokens, `decode_scale` all others.
+    `scheduling_look_ahead`: how many passes before it begins a pass is planned.
     """
 
     field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
@@ -111,7 +114,9 @@ class RankConfig(StrictModel):
     g3_offload: DiskOffload | None = None
     state_cache: StateCache | None = None
     timing_model: TimingConfig = PolynomialTiming()
-    timing_mode: Literal["additive", "fused"] = "additive"
+    timing_mode: Literal["additive", "fused", "half"] = "additive"
+    prefill_scale: PassScale = 1.0
+    decode_scale: PassScale = 1.0
     scheduling_look_ahead: Annotated[int, Field(ge=0, le=1)] = 0
     sglang: SglangConfig = SglangConfig()
     trtllm: TrtllmConfig = TrtllmConfig()
@@ -173,7 +178,8 @@ class RankConfig(StrictModel):
             problem = f"{self.prefill_decode_interval} is not 0 (only sglang spaces its prefills)"
             raise FieldError("prefill_decode_interval", problem)
         if backend == "sglang" and self.timing_mode != "additive":
-            raise FieldError("timing_mode", "'fused' has nothing to fuse with sglang: it never mixes passes")
+            problem = f"{self.timing_mode!r} has nothing to fuse with sglang: it never mixes passes"
+            raise FieldError("timing_mode", problem)
         if backend != "vllm" and self.preemption_mode != "lifo":
             raise FieldError("preemption_mode", f"{self.preemption_mode!r} is only known to vllm")
         return self

@@ -19,6 +19,7 @@ from aisimulate.config.base import (
     TolerantModel,
     null_is_default,
 )
+from aisimulate.config.calibration import Calibration
 from aisimulate.config.engine import EngineConfig, NullableEngine
 from aisimulate.config.frontend import FrontendConfig
 from aisimulate.config.messages import show
@@ -101,7 +102,10 @@ class ReplayRequest(TolerantModel):
 
 
 class ReplaySpec(TolerantModel):
-    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop."""
+    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop.
+
+    `calibration` corrects the pass times of the one engine that it was made for.
+    """
 
     version: int = VERSION
     topology: Topology
@@ -113,6 +117,7 @@ class ReplaySpec(TolerantModel):
     sla: Annotated[SlaConfig, BeforeValidator(null_is_default)] = SlaConfig()
     frontend: FrontendConfig | None = None
     requests: Annotated[tuple[ReplayRequest, ...], Field(strict=False)] = ()
+    calibration: Calibration | None = None
 
     @property
     def stages(self) -> tuple[str | None, ...]:

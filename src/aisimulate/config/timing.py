@@ -23,6 +23,21 @@ class FixedTiming(StrictModel):
     decode_ms: Millis
 
 
+class LinearTiming(StrictModel):
+    """A step model without tables, in ms: what a pass costs, and what each item of it adds.
+
+    `mixed_decode_ms` comes on top of `decode_ms` for each request that decodes in a pass that prefills;
+    `context_token_ms` counts for each token of the lengths of those that decode.
+    """
+
+    type: Literal["linear"] = "linear"
+    constant_ms: Millis
+    prefill_token_ms: Millis
+    decode_ms: Millis
+    context_token_ms: Millis
+    mixed_decode_ms: Millis = 0.0
+
+
 class ExternalTiming(StrictModel):
     """A provider by name; `config` is validated by that provider."""
 
@@ -38,4 +53,6 @@ class ExternalTiming(StrictModel):
         return provider
 
 
-TimingConfig = Annotated[PolynomialTiming | FixedTiming | ExternalTiming, Field(discriminator="type")]
+TimingConfig = Annotated[
+    PolynomialTiming | FixedTiming | LinearTiming | ExternalTiming, Field(discriminator="type")
+]

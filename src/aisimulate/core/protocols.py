@@ -29,6 +29,10 @@ class PassTimer(Protocol):
         """Duration of one decode forward of a batch >= 1."""
         ...
 
+    def beside_ns(self, batch: int, context_tokens: int) -> int:
+        """What a decode batch >= 1 adds to a pass that is priced as a prefill forward, too."""
+        ...
+
     def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
         """Duration of one forward over prefill chunks and a decode batch together.
 

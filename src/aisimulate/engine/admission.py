@@ -24,8 +24,8 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
     waiting = rank.waiting
     running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
     most = rank.params.max_num_seqs
-    if not (waiting[0].admissions or rank.fused or rank.planned) and rank.try_admit is try_admit:
-        running = _admit_new(rank, running, now_ns)
+    if not (rank.fused or rank.planned) and rank.try_admit is try_admit:
+        running = _admit_plain(rank, running, now_ns)
     while waiting and running < most and not rank.preempted:
         sequence = waiting[0]
         budget = rank.budget
@@ -46,9 +46,14 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
         rank.eventful = rank.unusual = True
 
 
-def _admit_new(rank: RankScheduler, running: int, now_ns: int) -> int:
-    """Admit heads that are new and as plain as most, as `try_admit` would; return how many run then."""
-    if rank.waiting[0].keys is None:
+def _admit_plain(rank: RankScheduler, running: int, now_ns: int) -> int:
+    """Admit heads as plain as most, as `try_admit` would; return how many run then."""
+    waiting = rank.waiting
+    if waiting[0].admissions:
+        running = _admit_again(rank, running, now_ns)
+        if not waiting or waiting[0].admissions:
+            return running
+    if waiting[0].keys is None:
         return _admit_blank(rank, running, now_ns)
     if rank.partial is None and not (rank.deferring or rank.tells):
         return _admit_sharing(rank, running, now_ns)
@@ -134,6 +139,47 @@ def _admit_sharing(rank: RankScheduler, running: int, now_ns: int) -> int:
                 pool.extend(sequence, hit, sequence.tail_start)
             rank.joining.append(sequence)
     if chunks:
+        rank.note_chunks(chunks, starts, ends, budget)
+    return running
+
+
+def _admit_again(rank: RankScheduler, running: int, now_ns: int) -> int:
+    """Admit heads that gave way as decoders, share nothing and fit whole, as `try_admit` would.
+
+    Return how many run then. The first that is of another kind is left to the caller, and so is one that has
+    to wait.
+    """
+    waiting, joining, pool, size = rank.waiting, rank.joining, rank.pool, rank.block_size
+    budget, first, most = rank.budget, len(joining), rank.params.max_num_seqs
+    chunks = starts = ends = context = 0
+    while waiting and running < most:
+        sequence = waiting[0]
+        tokens, prompt, tail = sequence.tokens, sequence.input_tokens, sequence.len
+        blocks, start = -(-tokens // size), tail * size
+        if tokens - start > budget or blocks > pool.free + pool.inactive or tokens <= prompt:
+            break
+        if not sequence.admissions or sequence.keys is not None:
+            break
+        if tail:
+            pool.revive(sequence)
+        pool.take(blocks - tail)
+        waiting.popleft()
+        running += 1
+        budget -= tokens - start
+        sequence.admissions += ((now_ns, start),)
+        sequence.tail_start = 0
+        sequence.computed = tokens
+        sequence.chunk_start = start
+        context += tokens
+        if start < prompt:
+            chunks += 1
+            starts += start
+            ends += prompt
+        joining.append(sequence)
+    for order, sequence in enumerate(joining[first:], rank.entered + 1):
+        sequence.order = order
+    if context:
+        rank.note_again(len(joining) - first, context)
         rank.note_chunks(chunks, starts, ends, budget)
     return running
 

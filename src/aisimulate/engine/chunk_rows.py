@@ -40,11 +40,24 @@ def plan_row(rank: RankScheduler, sequence: Sequence) -> list[int]:
         else:
             pass_ns = timer.prefill_ns(1, end, start)
             if batch:
-                pass_ns += timer.decode_ns(batch, context)
+                pass_ns += timer.beside_ns(batch, context)
         durations.append(pass_ns)
         context += batch
         start = end
     return durations
+
+
+def plan_prompt_row(rank: RankScheduler, sequence: Sequence) -> list[int]:
+    """Do the same where nothing ever decodes and all who wait do so for the budget: all chunks but the last.
+
+    Empty also where some of them have no blocks.
+    """
+    pool, size, budget, start = rank.pool, rank.block_size, rank.pass_tokens, sequence.computed
+    end = start + (sequence.input_tokens - start - 1) // budget * budget
+    if -(-end // size) - -(-start // size) > pool.free + pool.inactive:
+        return []
+    prefill_ns = rank.timer.prefill_ns
+    return [prefill_ns(1, first + budget, first) for first in range(start, end, budget)]
 
 
 def commit_row(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.handoff import Handoff
     from aisimulate.engine.params import RankParams
+    from aisimulate.engine.run_pool import Match
     from aisimulate.engine.sequence import Sequence
 
 
@@ -34,7 +35,7 @@ class DecodeRank(ArrivalQueue, RankScheduler):
         self.watchful = True
         self.runs_on = False  # the head of its queue may hold its blocks already
         self.ends_alone = params.enable_prefix_caching and type(self) is DecodeRank
-        self._accepted = 0
+        self.accepted = 0
         self._releases = 0  # changes whenever blocks or a slot become free
         self.unblocked = False
 
@@ -58,16 +59,21 @@ class DecodeRank(ArrivalQueue, RankScheduler):
     def reserve(self, handoff: Handoff) -> bool:
         """Hold the cached blocks of a prompt and take fresh ones for the rest, or do nothing."""
         pool, size, sequence = self.pool, self.block_size, handoff.request
-        keys, tokens = sequence.keys, sequence.input_tokens
-        match = pool.miss if keys is None else pool.match(keys, tokens // size)
-        fresh = -(-tokens // size) - match[0]
-        if fresh > pool.free + pool.inactive - pool.unheld(match):
+        keys, blocks = sequence.keys, -(-sequence.input_tokens // size)
+        match = pool.miss if keys is None else pool.match(keys, sequence.tail_start)
+        if not self._has_room(match, blocks):
             return False
         if match[0]:
             pool.pin(sequence, match)
+        fresh = blocks - match[0]
         pool.take(fresh)
         handoff.missing_tokens = fresh * size
         return True
+
+    def _has_room(self, match: Match, blocks: int) -> bool:
+        """Whether a prompt of so many blocks fits: it holds its cached ones, which then cannot be evicted."""
+        pool = self.pool
+        return blocks - match[0] <= pool.free + pool.inactive - pool.unheld(match)
 
     def activate(self, handoff: Handoff) -> None:
         """Cache a prompt that has arrived, and queue its sequence."""
@@ -79,17 +85,28 @@ class DecodeRank(ArrivalQueue, RankScheduler):
 
     def receive(self) -> Handoff | None:
         """`attempt` and `activate` in one go: nearly all handoffs of a replay pass through here."""
-        pending, waiting = self.pending, self.waiting
+        pending = self.pending
         if not pending or (handoff := pending[0]).attempted == self._releases:
             return None
-        handoff.attempted = self._releases
-        if not self.has_seat or not self.reserve(handoff):
+        pool, waiting, sequence = self.pool, self.waiting, handoff.request
+        keys, tokens, size = sequence.keys, sequence.input_tokens, self.block_size
+        match = pool.miss if keys is None else pool.match(keys, sequence.tail_start)
+        hit, blocks = match[0], -(-tokens // size)
+        if self.decoders.count + (self.partial is not None) >= self.params.max_num_seqs or (
+            blocks > pool.free + pool.inactive and not self._has_room(match, blocks)
+        ):
+            handoff.attempted = self._releases
             return None
         pending.popleft()
-        sequence = handoff.request
-        sequence.computed = sequence.input_tokens
-        if sequence.keys is not None:
+        if hit:
+            pool.pin(sequence, match)
+        pool.take(blocks - hit)
+        handoff.missing_tokens = (blocks - hit) * size
+        sequence.computed = tokens
+        if sequence.planned:
             self.cache_computed(sequence)
+        elif sequence.tail_start > hit:
+            pool.extend(sequence, hit, sequence.tail_start)
         if waiting:
             self.queue(handoff)
         else:

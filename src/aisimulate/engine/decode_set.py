@@ -9,6 +9,7 @@ members sit in buckets by that count. (spec 09 section 2)
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from operator import length_hint
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -140,11 +141,14 @@ class DecodeSet:
     def _unbook(self, sequence: Sequence) -> None:
         """Take a member out of its finish bucket; drop buckets that are empty at the head."""
         finishes, buckets = self._finishes, self._buckets
-        bucket = buckets[sequence.end_tokens - sequence.base]
+        finish = sequence.end_tokens - sequence.base
+        bucket = buckets[finish]
         if bucket[-1] is sequence:  # most who give way are the last
             bucket.pop()
         else:
             bucket.remove(sequence)
+        if bucket or finish > self.next_due:
+            return
         while finishes and not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
@@ -228,15 +232,21 @@ class DecodeSet:
 
     def longest_and_demand(self, passes: int, blocks: int) -> tuple[int, int]:
         """Do the same, and give the demand of these passes."""
+        size, residues = self._block_size, self.residues
         rounds, left = divmod(blocks, self.count)
-        fitting = rounds * self._block_size
-        residues, next_pass = self.residues, self._next_residue() - self._block_size
-        while (left := left - residues[next_pass]) >= 0:
-            next_pass += 1
-            fitting += 1
-        if fitting < passes:
-            return fitting, blocks - left - residues[next_pass]
-        return passes, self.demand(passes)
+        fitting = rounds * size
+        if fitting >= passes:
+            return passes, self.demand(passes)
+        # What is left does not last for another round.
+        first = self._next_residue()
+        last = first + min(passes - fitting, size)
+        row = residues[first:last] if last <= size else residues[first:] + residues[: last - size]
+        openings = iter(row)
+        for opened in openings:
+            left -= opened
+            if left < 0:
+                return fitting + len(row) - length_hint(openings) - 1, blocks - left - opened
+        return passes, blocks - left
 
     def advance(self, passes: int) -> bool:
         """Let every member grow by `passes` tokens; return whether one of them may have finished."""

@@ -54,6 +54,8 @@ class DecodeWorker(RankWorker):
             if not (rank.partial or rank.unusual):
                 if not waiting:
                     now_ns = self._decode_on(now_ns, until_ns)
+                elif len(waiting) == 1:
+                    now_ns = self._join_one(now_ns, until_ns)
                 else:
                     now_ns = self._join(now_ns, until_ns)
             if decoders.passes == passes:
@@ -121,6 +123,51 @@ class DecodeWorker(RankWorker):
             rank.pool.take(blocks)
         rank.eventful = False
         if decoders.advance(passes):
+            complete_due(rank, now_ns + run_ns)
+        return now_ns + run_ns
+
+    def _join_one(self, now_ns: int, until_ns: int) -> int:
+        """Do the same for a single sequence: most come alone."""
+        rank, timer, log = self._rank, self._timer, self.gap_log
+        decoders, pool, sequence = rank.decoders, rank.pool, rank.waiting[0]
+        weight, done, left = decoders.count, decoders.passes, sequence.end_tokens - sequence.tokens
+        batch, longest = weight + 1, decoders.next_due - done
+        if left < longest:
+            longest = left
+        if (
+            batch > rank.params.max_num_seqs
+            or batch > rank.pass_tokens
+            or left <= 0
+            or not sequence.computed
+            or sequence.planned
+            or batch * (longest // rank.block_size + 1) > pool.free + pool.inactive
+        ):
+            return now_ns
+        self.plans += 1
+        rank.waiting.clear()
+        sequence.admissions = ((now_ns, 0),)
+        rank.entered = sequence.order = rank.entered + 1
+        decoders.add(sequence)
+        sequence.joined = done + 1
+        context = decoders.context_tokens
+        passes, run_ns = timer.passes_until(batch, context, longest, until_ns - now_ns)
+        pass_ns = timer.decode_ns(batch, context)
+        first_end_ns = sequence.first_token_ns = now_ns + pass_ns
+        if weight:
+            log.passes += (pass_ns, weight, done)
+        if rank.fresh:
+            rank.settle_second_tokens(first_end_ns)
+        if passes > 1:
+            log.runs += (batch, context + batch, passes - 1, batch, done + 1)
+            sequence.second_token_ns = first_end_ns + timer.decode_ns(batch, context + batch)
+        elif left > 1:
+            rank.fresh = [sequence]
+        if blocks := decoders.demand(passes) - (not (sequence.tokens - 1) % rank.block_size):
+            pool.take(blocks)
+        rank.eventful = False
+        done = decoders.passes = done + passes
+        decoders.context_tokens = context + passes * batch
+        if done >= decoders.next_due:
             complete_due(rank, now_ns + run_ns)
         return now_ns + run_ns
 

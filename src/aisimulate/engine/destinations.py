@@ -82,13 +82,13 @@ class ArrivalQueue(Destinations):
 
     waiting: deque[Sequence]
     unblocked: bool
-    _accepted: int
+    accepted: int
 
     def take_on(self, handoff: Handoff) -> bool:
         """Queue a destination, whose sequence is the last of the queue; refuse one that can never run."""
         sequence = self.waiting.pop()  # it enters the queue when it is activated
-        handoff.order = self._accepted
-        self._accepted += 1
+        handoff.order = self.accepted
+        self.accepted += 1
         if sequence.reason is not None:
             return False
         self.pending.append(handoff)

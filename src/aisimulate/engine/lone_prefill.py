@@ -59,13 +59,13 @@ def prefill_alone(
             timer.fused_ns(((start, end),), batch, context) if fused else timer.prefill_ns(1, end, start)
         )
         if batch:
-            pass_ns += 0 if fused else timer.decode_ns(batch, context)
+            pass_ns += 0 if fused else timer.beside_ns(batch, context)
             log.passes += (pass_ns, batch, decoders.passes)
         now_ns += pass_ns
         sequence.computed = start = end
         opened = needed
         if is_last:
-            _cache(rank, sequence)
+            cache_prompt(rank, sequence)
         done = decoders.passes = decoders.passes + 1
         decoders.context_tokens = context + batch
         if rank.fresh:
@@ -141,7 +141,7 @@ def _lets_in(rank: RankScheduler, is_last: bool) -> bool:
     return is_last or head.reason is not None or not rank.needs_budget(head)
 
 
-def _cache(rank: RankScheduler, sequence: Sequence) -> None:
+def cache_prompt(rank: RankScheduler, sequence: Sequence) -> None:
     """Let lookups see the full blocks of a prompt that is computed (`RankScheduler.cache_computed`)."""
     rank.partial = None
     if sequence.keys is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.decode_rank import DecodeRank
+from aisimulate.engine.destinations import ArrivalQueue
 from aisimulate.engine.no_evict import NoEvictScheduler
 from aisimulate.engine.prefill_rank import PrefillRank
 
@@ -35,6 +36,8 @@ class NoEvictPrefillRank(PrefillRank, NoEvictScheduler):
 
 class NoEvictDecodeRank(DecodeRank, NoEvictScheduler):
     """Reserves fresh blocks for the whole prompt, and promises those of the output."""
+
+    receive = ArrivalQueue.receive  # which calls what is different here
 
     def reserve(self, handoff: Handoff) -> bool:
         """Take blocks for a prompt if those of its output are to be had as well, or do nothing."""

@@ -20,9 +20,9 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
     Victims come off the tail, so they were not scheduled in this pass and no budget returns.
     """
     if rank.partial is None and not (rank.stalled or rank.planned or rank.decoders.reordered):
-        open_or_give_way(rank, now_ns)
-        if rank.decoders.opening() <= rank.pool.free + rank.pool.inactive:
-            rank.pool.take(rank.decoders.opening())
+        opening = open_or_give_way(rank, now_ns)
+        if opening >= 0:
+            rank.pool.take(opening)
             rank.budget = rank.pass_tokens - rank.decoders.count
             return
     pool, members = rank.pool, rank.decoders.members
@@ -43,40 +43,44 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
     rank.budget = rank.pass_tokens - rank.decoders.count
 
 
-def open_or_give_way(rank: RankScheduler, now_ns: int) -> None:
+def open_or_give_way(rank: RankScheduler, now_ns: int) -> int:
     """Let decoders give way, the last first, until there is a block for each of the others that opens one.
 
-    Those who share nothing need no place in the tree, so the order of what is evicted is the same as if each
-    block had been opened in turn. The first of another kind is left to the caller.
+    Return how many open one; they are still to be taken. Those who share nothing need no place in the tree,
+    so the order of what is evicted is the same as if each block had been opened in turn. The first of another
+    kind is left to the caller: -1.
     """
-    decoders, pool, waiting = rank.decoders, rank.pool, rank.waiting
-    members, passes, size = decoders.members, decoders.passes, rank.block_size
-    while members and decoders.residues[(passes - 1) % size] > pool.free + pool.inactive:
+    decoders, pool, cached = rank.decoders, rank.pool, rank.params.enable_prefix_caching
+    members, residues, passes = decoders.members, decoders.residues, decoders.passes
+    opener = (passes - 1) % rank.block_size
+    rank.eventful = rank.unusual = rank.preempted = True
+    while (opening := residues[opener]) > pool.free + pool.inactive:
         victim = next(reversed(members))
         if victim.keys is not None or victim.node is not None:
-            return
+            return -1
         rank.spans.append((victim, victim.joined, passes))
         victim.last_token_ns = now_ns
         decoders.remove(victim)
         computed = victim.tokens - 1
-        pool.release(victim, computed, rank.params.enable_prefix_caching)
+        pool.release(victim, computed, cached)
         victim.computed = 0
         if computed > victim.most_computed:
             victim.most_computed = computed
-        waiting.appendleft(victim)
-        rank.eventful = rank.unusual = rank.preempted = True
+        rank.waiting.appendleft(victim)
+    return opening
 
 
-def head_waits(rank: RankScheduler) -> bool:
+def head_waits(rank: RankScheduler, unopened: int = 0) -> bool:
     """Whether the pass that began with preemptions goes on as a run of decode passes.
 
     It does if the head, the last victim, cannot get in: what it would need is not given back before a member
-    finishes. Its generated blocks do not count, because nobody holds them.
+    finishes. Its generated blocks do not count, because nobody holds them. `unopened` blocks are as good as
+    taken; none, if the head may find its prompt cached.
     """
     head, pool, size = rank.waiting[0], rank.pool, rank.block_size
     if head.planned or rank.planned or rank.stalled or not rank.decoders.count:
         return False
-    needed = -(-head.tokens // size)
+    needed = -(-head.tokens // size) + unopened
     if head.keys is not None:
         needed -= pool.match(head.keys, head.input_tokens // size)[1]
     return needed > pool.free + pool.inactive

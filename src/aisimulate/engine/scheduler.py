@@ -336,6 +336,12 @@ class RankScheduler(PricedRun):
         self._chunk_starts += starts
         self._chunk_ends += ends
 
+    def note_again(self, admitted: int, context_tokens: int) -> None:
+        """Book sequences that were let in again and join: they get their next token in the decode forward."""
+        self.entered += admitted
+        self._joining_batch += admitted
+        self._joining_context += context_tokens
+
     def cache_computed(self, sequence: Sequence) -> None:
         """Let lookups see the full blocks that a sequence has computed.
 
@@ -430,8 +436,10 @@ class RankScheduler(PricedRun):
         if count := self._chunk_count:
             pass_ns = self.timer.prefill_ns(count, self._chunk_ends // count, self._chunk_starts // count)
             self._chunk_count = self._chunk_ends = self._chunk_starts = 0
-        if batch:
-            pass_ns += self.timer.decode_ns(batch, context)
+            if batch:
+                pass_ns += self.timer.beside_ns(batch, context)
+        elif batch:
+            pass_ns = self.timer.decode_ns(batch, context)
         self.pass_ns = pass_ns
 
     def _without_held_back(self, batch: int, context: int) -> tuple[int, int]:

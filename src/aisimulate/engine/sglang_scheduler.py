@@ -270,6 +270,7 @@ class SglangScheduler(PricedRun):
         return True
 
     def _plan_decode(self) -> int:
+        inactive = self.pool.inactive
         if not self._begin_decode() or self.retracted or self.rejected or self.late:
             return 1  # what follows differs, or somebody has to hear of it
         decoders, pool, opening = self.decoders, self.pool, self._opening
@@ -277,6 +278,8 @@ class SglangScheduler(PricedRun):
         # Outputs that others have too are freed on the way, so that less is evicted than they open.
         blocks = opening + (pool.free if self.planned else pool.free + pool.inactive)
         if self.waiting:
+            if self.longest_first and pool.inactive < inactive:
+                return 1  # an eviction for this pass may change the order of the queue
             passes, blocks = self._while_waiting(passes, blocks)
         if decoders.count * (passes // self.params.block_size + 1) <= blocks:
             return passes

@@ -276,6 +276,8 @@ class SpeculativeScheduler(RankScheduler):
             return False
         fresh = -(-end // size) - match[0]
         while fresh > pool.free + pool.inactive - pool.unheld(match):
+            if not self.running:
+                return False  # the others were handed over, and will give their blocks back
             self._preempt()
         pool.pin(sequence, match)
         pool.take(fresh)
@@ -369,8 +371,10 @@ class SpeculativeScheduler(RankScheduler):
         context = sum(sequence.tokens for sequence in ready)
         if self._spans:
             pass_ns = timer.fused_ns(self._spans, len(ready), context)
+        elif ready and chunks:
+            pass_ns += timer.beside_ns(len(ready), context)
         elif ready:
-            pass_ns += timer.decode_ns(len(ready), context)
+            pass_ns = timer.decode_ns(len(ready), context)
         self.pass_ns = pass_ns
         self.gap_weight = sum(sequence.last_pass == before for sequence in ready) if before >= 0 else 0
 

@@ -71,7 +71,7 @@ class SpeculativeDecodeRank(ArrivalQueue, SpeculativeScheduler):
         self.pending: deque[Handoff] = deque()
         self.coming: dict[Handoff, None] = {}
         self.unblocked = False
-        self._accepted = 0
+        self.accepted = 0
         self._releases = 0  # changes whenever blocks or a slot become free
         self._owners: dict[Sequence, None] = {}  # have blocks for their prompt, and do not run yet
 

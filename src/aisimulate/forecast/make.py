@@ -17,6 +17,7 @@ from aisimulate.forecast.presets import (
     OWN_FAMILIES,
     PRESETS,
 )
+from aisimulate.forecast.restraint import TRIAL_POINTS, RestrainedForecaster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,17 +36,34 @@ def make_forecaster(entry: str | Mapping[str, Any], *, interval_s: float = _DEFA
     Raises ValueError for an unknown preset or family, UnsupportedError for one whose library is not
     installed.
     """
+    forecaster = series_forecaster(entry, interval_s=interval_s)
+    return RestrainedForecaster(forecaster) if is_restrained(entry) else forecaster
+
+
+def is_restrained(entry: str | Mapping[str, Any]) -> bool:
+    """Whether forecasts leave the last value only as far as that has paid."""
+    return bool(predictor_fields(entry)["load_predictor"] == "pool")
+
+
+def series_forecaster(
+    entry: str | Mapping[str, Any], *, interval_s: float = _DEFAULT_INTERVAL_S
+) -> SeriesForecaster:
+    """Make a forecaster that nothing restrains; see `make_forecaster`."""
     fields = predictor_fields(entry)
     family = fields["load_predictor"]
     model = _MAKERS[family](fields, interval_s)
     own = family in OWN_FAMILIES
     # ARIMA has its own rule for the log, since a raw one may turn to it.
     log1p = fields[LOG_OPTION] and family != "arima"
-    return SeriesForecaster(model, minimum_points(fields), log1p=log1p, whole=own)
+    return SeriesForecaster(model, _model_points(fields), log1p=log1p, counts=own)
 
 
 def minimum_points(fields: Mapping[str, Any]) -> int:
-    """Count the points a family wants before its model speaks; until then it repeats the last value."""
+    """Count the points a family wants before it forecasts; until then it repeats the last value."""
+    return max(_model_points(fields), TRIAL_POINTS if is_restrained(fields) else 0)
+
+
+def _model_points(fields: Mapping[str, Any]) -> int:
     family = fields["load_predictor"]
     if family == "kalman":
         return int(fields.get("kalman_min_points", OPTION_DEFAULTS["kalman_min_points"]))
@@ -101,7 +119,7 @@ def _pool(fields: Mapping[str, Any], interval_s: float) -> Model:
     use_one_blas_thread()
     from aisimulate.forecast.pool import Pool, usual_members  # noqa: PLC0415 - numpy starts slowly
 
-    return Pool(usual_members(log1p=fields[LOG_OPTION]))
+    return Pool(usual_members())
 
 
 _MAKERS: dict[str, Callable[[Mapping[str, Any], float], Model]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 _INITIAL_VARIANCE = 1000.0
@@ -51,6 +52,21 @@ class RunningMean:
     def predict(self, steps: int) -> float:
         """Forecast the point `steps` ahead."""
         return self._mean
+
+
+class WindowMean:
+    """Forecasts the mean of the last `points` >= 1 points."""
+
+    def __init__(self, points: int) -> None:
+        self._recent: deque[float] = deque(maxlen=points)
+
+    def observe(self, value: float) -> None:
+        """Learn the next point."""
+        self._recent.append(value)
+
+    def predict(self, steps: int) -> float:
+        """Forecast the point `steps` ahead."""
+        return sum(self._recent) / len(self._recent)
 
 
 class ExponentialSmoothing:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aisimulate.forecast.models import ExponentialSmoothing, LastValue, LocalLinearTrend, RunningMean
+from aisimulate.forecast.models import (
+    ExponentialSmoothing,
+    LastValue,
+    LocalLinearTrend,
+    RunningMean,
+    WindowMean,
+)
 from aisimulate.forecast.ridge import RidgeAutoregression
 
 if TYPE_CHECKING:
@@ -17,59 +22,36 @@ if TYPE_CHECKING:
 
     from aisimulate.forecast.models import Model
 
-# Old errors fade, so that the pool can change its mind: the last 50 points or so count.
-_MEMORY = 0.98
-# A model's weight is its mean error to the power of minus this share of the points it was tried on.
-# With independent errors the likelihood would give 1; they are not independent.
-_TRUST_PER_POINT = 0.6
+# Old errors fade, so that the pool can change its mind: the last 100 points or so count.
+_MEMORY = 0.99
+# A model's weight is its mean error to the power of minus so many times the points it was tried on.
+# With independent errors the likelihood would give 1; what members have in common says nothing of either.
+_TRUST_PER_POINT = 1.5
 # Mean errors below this are all alike.
 _ERROR_FLOOR = 0.005
-# Its exponential is still a number.
-_LARGEST_LOG = 700.0
 # How freely level and trend move (variances), as in the reference's default filter.
 _TREND = (1.0, 0.1, 10.0)
 
 
-def usual_members(*, log1p: bool) -> list[tuple[float, Model]]:
-    """Give the usual members with what they weigh before anything is known; `log1p`: points are logs.
+def usual_members() -> list[tuple[float, Model]]:
+    """Give the usual members with what they weigh before anything is known.
 
-    Models that stay close to the last point come first: they are right soonest. Those with many
-    coefficients or a trend have to show what they can do. In log space some see the values all the same:
-    means of logs lie below means of values, and a steady rise is no line.
+    Levels over different times come first. What has many coefficients or a trend has to show what it can do,
+    and the last value is no more than one of them: how far to leave it is not the pool's question.
     """
-    members: list[tuple[float, Model]] = [
-        (2.0, LastValue()),
-        (2.0, ExponentialSmoothing(0.5)),
-        (0.7, ExponentialSmoothing(0.25)),
-        (0.4, ExponentialSmoothing(0.1)),
-        (0.4, RunningMean()),
+    return [
+        (0.5, LastValue()),
+        (1.0, ExponentialSmoothing(0.5)),
+        (1.0, ExponentialSmoothing(0.1)),
+        (1.0, ExponentialSmoothing(0.05)),
+        (1.0, WindowMean(10)),
+        (2.0, WindowMean(20)),
+        (1.0, RunningMean()),
         (0.5, RidgeAutoregression(2)),
         (0.5, RidgeAutoregression(8)),
-        (0.25, RidgeAutoregression(16)),
-        (0.15, LocalLinearTrend(*_TREND)),
+        (0.5, RidgeAutoregression(16)),
+        (0.5, LocalLinearTrend(*_TREND)),
     ]
-    if log1p:
-        members += [
-            (0.5, OfValues(ExponentialSmoothing(0.3))),
-            (0.4, OfValues(ExponentialSmoothing(0.1))),
-            (0.15, OfValues(LocalLinearTrend(*_TREND))),
-        ]
-    return members
-
-
-class OfValues:
-    """Lets a model see the values behind logs, and gives the log of its forecast of them."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    def observe(self, value: float) -> None:
-        """Learn the next point, the log of a value."""
-        self._model.observe(math.expm1(min(value, _LARGEST_LOG)))
-
-    def predict(self, steps: int) -> float:
-        """Forecast the point `steps` ahead; a value below zero counts as zero."""
-        return math.log1p(max(0.0, self._model.predict(steps)))
 
 
 class Pool:

@@ -23,7 +23,7 @@ _TINY = 1e-12
 class RidgeAutoregression:
     """Regresses each point on the `lags` before it, all relative to their mean, with an L2 penalty.
 
-    While there are few points it takes fewer lags, so that there are always more equations than
+    While there are few points it takes fewer lags, so that there are always twice as many equations as
     unknowns. The penalty pulls towards the mean.
     """
 
@@ -38,7 +38,7 @@ class RidgeAutoregression:
     def predict(self, steps: int) -> float:
         """Forecast the point `steps` ahead, feeding the nearer forecasts back in."""
         points = np.asarray(self._points)
-        lags = min(self._lags, (len(points) - 1) // 2)
+        lags = min(self._lags, (len(points) - 1) // 3)
         if lags < 1:
             return float(points[-1])
         mean = points.mean()

@@ -12,6 +12,7 @@ from aisimulate.perf.quality import data_quality
 from aisimulate.perf.results import Capacity, Latency, MixedLatency, Provenance
 from aisimulate.replay.capacity import aic_engine_key, unused_aic_fields
 from aisimulate.timing.aic.engine import compile_engine_spec, load_engine
+from aisimulate.timing.aic.health import Confidence, engine_confidence
 from aisimulate.timing.aic.memory import memory_estimate, num_gpu_blocks
 from aisimulate.timing.aic.operations import decode_operations, prefill_operations
 from aisimulate.timing.aic.quant import resolve_modes
@@ -157,6 +158,15 @@ class PerfModel:
             kv_bytes=memory.kv_bytes,
             kv_bytes_per_token=memory.kv_bytes_per_token,
         )
+
+    def confidence(
+        self, *, max_num_batched_tokens: int = DEFAULT_MAX_NUM_BATCHED_TOKENS, longest_tokens: int = 0
+    ) -> Confidence:
+        """Judge the data for forwards of up to so many tokens and, if it is known, the longest sequence.
+
+        Raises `TimingError` when the engine cannot be timed.
+        """
+        return engine_confidence(self._key, max_num_batched_tokens, longest_tokens)
 
     def provenance(self) -> Provenance:
         """Tell which version and tables the figures stand on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from aisimulate.perf.model import PerfModel
     from aisimulate.perf.results import Capacity, Latency, MixedLatency
+    from aisimulate.timing.aic.health import Confidence
 
 Answer = TypeVar("Answer")
 
@@ -61,12 +63,16 @@ class Questions:
 
 @dataclass(slots=True)
 class Answers:
-    """What the engine answered; `problems` name what it has no figures for, one line each."""
+    """What the engine answered; `problems` name what it has no figures for, one line each.
+
+    `confidence` is that in the data of its forwards, None where there are none.
+    """
 
     prefill: list[Latency] = field(default_factory=list)
     decode: list[Latency] = field(default_factory=list)
     mixed: list[MixedLatency] = field(default_factory=list)
     capacity: Capacity | None = None
+    confidence: Confidence | None = None
     problems: list[str] = field(default_factory=list)
 
 
@@ -77,6 +83,11 @@ def ask(model: PerfModel, questions: Questions) -> Answers:
     _ask_all(_prefills(model, questions), answers.prefill, answers.problems)
     _ask_all(_decodes(model, questions), answers.decode, answers.problems)
     _ask_all(_mixed(model, questions), answers.mixed, answers.problems)
+    if answers.prefill or answers.decode or answers.mixed:
+        longest = max(*questions.isl, *questions.context)
+        tokens = questions.max_num_batched_tokens
+        with suppress(TimingError):  # what cannot be timed is among the problems already
+            answers.confidence = model.confidence(max_num_batched_tokens=tokens, longest_tokens=longest)
     if "capacity" in questions.phases:
         tokens, block_size = questions.max_num_batched_tokens, questions.block_size
         call = partial(model.capacity, block_size=block_size, max_num_batched_tokens=tokens)

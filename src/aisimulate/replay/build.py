@@ -6,18 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from aisimulate.config.aic import aic_config
-from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Aggregated
-from aisimulate.config.timing import FixedTiming as FixedTimingConfig
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.polling import PollingWorker
 from aisimulate.engine.polling_ahead import PollingAheadWorker
 from aisimulate.replay.agentic_traffic import require_aggregated
-from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
+from aisimulate.replay.calibrated import ttft_ratio_of
 from aisimulate.replay.capabilities import require_supported
-from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
 from aisimulate.replay.client import ClientTraffic
 from aisimulate.replay.engines import build_workers
 from aisimulate.replay.fleet import Fleet
@@ -29,19 +25,16 @@ from aisimulate.replay.routed_traffic import RoutedTraffic
 from aisimulate.replay.routing import route_aggregated, routing_of
 from aisimulate.replay.settled import Settled
 from aisimulate.replay.tiers import Tiers
+from aisimulate.replay.timed_rank import timed_rank
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
-from aisimulate.timing import FixedTiming, PolynomialTiming
-from aisimulate.timing.aic.surface import AicTiming
 from aisimulate.workload.drivers import Driver, DriverMaker, make_driver
 
 if TYPE_CHECKING:
-    from aisimulate.config.aic import AicConfig
     from aisimulate.config.engine import RoleConfig
     from aisimulate.config.payload import Execution
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
-    from aisimulate.core.protocols import TimingModel
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.polling import Inner
     from aisimulate.engine.protocols import Worker
@@ -96,25 +89,14 @@ def build_replay(
         from aisimulate.replay.build_disagg import build_disaggregated  # noqa: PLC0415 - it builds on this file
 
         return build_disaggregated(execution, scaling, hub, drive)
-    role = spec.engine.role(None)
-    aic = aic_config(role.rank)
-    explicit = role_capacity_is_explicit(execution.engine, None)
-    path = spec.engine.rank_path()
-    with aic_settings_at(path):
-        rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
-        aic_notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
-        timing = timing_of(rank, aic)
+    timed = timed_rank(execution)
+    role, rank = timed.role, timed.rank
     replicas = spec.topology.workers.initial_workers
     workload = workload_of(execution, rank, rank, role, replicas)
-    timer = timing.timer(
-        rank.num_gpu_blocks * rank.block_size,
-        rank.speedup_ratio,
-        rank.speedup_ratio * rank.decode_speedup_ratio,
-    )
     driver = drive(workload, rank.block_size)
-    frontend = frontend_of(spec)
+    frontend = frontend_of(spec, ttft_ratio_of(execution))
     heard = heard_traffic(driver, frontend, hub)
-    wired = _wire(spec, aggregated_plan(spec, role, rank, timer), heard, hub, scaling, frontend)
+    wired = _wire(spec, aggregated_plan(spec, role, rank, timed.timer), heard, hub, scaling, frontend)
     return BuiltReplay(
         fleet=wired.fleet,
         settled=wired.settled,
@@ -126,9 +108,8 @@ def build_replay(
         sla=Sla(**spec.sla.model_dump()),
         record_per_request=spec.record_per_request,
         timing_mode=rank.timing_mode,
-        provenance=provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
-        | wired.provenance,
-        notes=[*execution.notes, *aic_notes, *workload.notes],
+        provenance=timed.provenance | wired.provenance,
+        notes=[*execution.notes, *timed.notes, *workload.notes],
         scaler=wired.scaler,
         routes=wired.routes,
         look_ahead=rank.scheduling_look_ahead,
@@ -162,7 +143,7 @@ def _wire(
     tiers = Tiers(workers)
     placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers
-    keeps_all = hub is not None or spec.record_per_request or spec.frontend is not None
+    keeps_all = hub is not None or spec.record_per_request or frontend is not None
     settled = None if keeps_all else Settled()
     if hub is not None:
         workers = watch_workers(workers, hub)
@@ -216,26 +197,3 @@ def workload_of(
     workload = build_workload(traffic, first.block_size, spec.max_in_flight)
     require_aggregated(workload, spec.topology.kind)
     return workload
-
-
-def timing_of(rank: RankConfig, aic: AicConfig | None) -> TimingModel:
-    """Choose the source of pass times."""
-    if aic is not None:
-        return AicTiming(aic_engine_key(aic), aic.nextn)
-    if isinstance(rank.timing_model, FixedTimingConfig):
-        return FixedTiming(rank.timing_model.prefill_ms, rank.timing_model.decode_ms)
-    return PolynomialTiming()
-
-
-def provenance_of(rank: RankConfig, timing: TimingModel, capacity_is_estimated: bool) -> dict[str, object]:
-    """Say where times and capacity come from."""
-    provenance: dict[str, object] = {
-        "timing": rank.timing_model.type,
-        "num_gpu_blocks": rank.num_gpu_blocks,
-        "num_gpu_blocks_source": "estimated" if capacity_is_estimated else "given",
-    }
-    if isinstance(timing, AicTiming):
-        provenance["timing"] = "aic"
-        provenance["backend_version"] = timing.blob.literal
-        provenance["advisories"] = list(timing.blob.advisories)
-    return provenance

@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from aisimulate.config.aic import aic_config
-from aisimulate.config.engine import role_capacity_is_explicit
 from aisimulate.config.spec import Disaggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.transfer import TransferTime
-from aisimulate.replay.aic_errors import aic_settings_at
-from aisimulate.replay.build import BuiltReplay, heard_traffic, provenance_of, timing_of, workload_of
+from aisimulate.replay.build import BuiltReplay, heard_traffic, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
-from aisimulate.replay.capacity import materialize_capacity, unused_aic_settings
+from aisimulate.replay.calibrated import ttft_ratio_of
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.observe.arrivals import Routers
@@ -25,9 +22,11 @@ from aisimulate.replay.observe.fleet import (
 )
 from aisimulate.replay.outcome import Sla
 from aisimulate.replay.pair_engines import pair_worker
+from aisimulate.replay.plain_pair import PlainPairFleet, is_plain_pair
 from aisimulate.replay.routed_traffic import PairTraffic
 from aisimulate.replay.routing import route_pair, routing_of
 from aisimulate.replay.tiers import Tiers
+from aisimulate.replay.timed_rank import timed_rank
 from aisimulate.router.pool_round_robin import PoolRoundRobin
 from aisimulate.timing.one_sided import OneSidedTimer
 from aisimulate.workload.drivers import DriverMaker, make_driver
@@ -82,7 +81,7 @@ def build_disaggregated(
     prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = drive(workload, prefill.rank.block_size)
-    frontend = frontend_of(spec)
+    frontend = frontend_of(spec, ttft_ratio_of(execution))
     heard = heard_traffic(driver, frontend, hub)
     limit_ns = None if spec.max_sim_time_ms is None else clock_ns(spec.max_sim_time_ms)
     transfer = _transfer_time(prefill.rank, topology.handoff_latency_ms)
@@ -130,7 +129,12 @@ def _fixed_pair(
         first_decode = len(prefill.workers)
         watched = watch_workers([*workers[0], *workers[1]], hub, first_decode)
         workers = watched[:first_decode], watched[first_decode:]
-    fleet = _fleet_type(prefill.rank.backend, hub)(
+    fleet_type = _fleet_type(prefill.rank.backend, hub)
+    if fleet_type is DisaggFleet and is_plain_pair(
+        workers, placed.placements, placed.traffic, transfer, limit_ns
+    ):
+        fleet_type = PlainPairFleet
+    fleet = fleet_type(
         workers,
         (
             sources,
@@ -201,25 +205,13 @@ def _placed(
 
 def _pool(execution: Execution, stage: str) -> _Pool:
     """Settle capacity and timing of one role, each by itself, and make its workers."""
-    spec = execution.spec
-    role = spec.engine.role(stage)
-    aic = aic_config(role.rank)
-    explicit = role_capacity_is_explicit(execution.engine, stage)
-    path = spec.engine.rank_path(stage)
-    with aic_settings_at(path):
-        rank = role.rank if aic is None else materialize_capacity(aic, role, explicit)
-        notes = [] if aic is None else list(unused_aic_settings(aic, path, explicit))
-        timing = timing_of(rank, aic)
-    both = timing.timer(
-        rank.num_gpu_blocks * rank.block_size,
-        rank.speedup_ratio,
-        rank.speedup_ratio * rank.decode_speedup_ratio,
-    )
-    timer = OneSidedTimer(both, prefills=stage == "prefill")
-    replicas = getattr(spec.topology, stage).initial_workers
+    timed = timed_rank(execution, stage)
+    role, rank = timed.role, timed.rank
+    timer = OneSidedTimer(timed.timer, prefills=stage == "prefill")
+    replicas = getattr(execution.spec.topology, stage).initial_workers
     make = partial(pair_worker, rank, timer, stage, role.dp_size)
-    provenance = provenance_of(rank, timing, capacity_is_estimated=aic is not None and not explicit)
-    return _Pool(role, rank, timer, make, [make(number) for number in range(replicas)], provenance, notes)
+    workers = [make(number) for number in range(replicas)]
+    return _Pool(role, rank, timer, make, workers, timed.provenance, timed.notes)
 
 
 def _transfer_time(rank: RankConfig, latency_ms: float) -> TransferTime:

@@ -19,6 +19,8 @@ from aisimulate.engine.token_times import token_times_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy.typing as npt
+
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.columns import Columns
@@ -41,6 +43,7 @@ class Frontend:
     offset_ns: int = 0
     receive_interval: int = 1
     preset: str | None = None
+    ttft_ratio: float = 1.0  # of a calibration: how much longer the wait for the first token is
 
     @property
     def named(self) -> dict[str, Any]:
@@ -50,7 +53,12 @@ class Frontend:
             "stream_interval": self.stream_interval,
             "ttft_offset_ms": to_ms(self.offset_ns),
             "receive_interval": self.receive_interval,
+            **({} if self.ttft_ratio == 1.0 else {"ttft_ratio": self.ttft_ratio}),
         }
+
+    def shift_ns(self, ttft_ns: int) -> int:
+        """Say how much later a client sees the tokens of a request whose first came after `ttft_ns`."""
+        return self.offset_ns + round((self.ttft_ratio - 1.0) * ttft_ns)
 
 
 class ClientTraffic:
@@ -108,26 +116,35 @@ class ClientView:
 
     def columns(self, engine: Columns, sequences: Iterable[Sequence]) -> Columns:
         """Put what clients saw in place of what engines did; `sequences` are those of the rows."""
-        offset_ns, seen = self.frontend.offset_ns, engine
+        seen = engine
         if self._chunks_ns:
             rows = [self._chunks_ns.get(sequence.ordinal, (0, 0)) for sequence in sequences]
             chunks = np.array(rows, dtype=np.int64).reshape(-1, 2)
             seen = replace(seen, first_ns=chunks[:, 0], second_ns=chunks[:, 1])
+        shift_ns = self._shifts_ns(seen)
         return replace(
             seen,
-            first_ns=seen.first_ns + offset_ns,
-            second_ns=seen.second_ns + offset_ns,
-            last_ns=seen.last_ns + offset_ns,
-            terminal_ns=seen.terminal_ns + offset_ns,
+            first_ns=seen.first_ns + shift_ns,
+            second_ns=seen.second_ns + shift_ns,
+            last_ns=seen.last_ns + shift_ns,
+            terminal_ns=seen.terminal_ns + shift_ns,
         )
+
+    def _shifts_ns(self, seen: Columns) -> npt.NDArray[np.int64] | int:
+        frontend = self.frontend
+        if frontend.ttft_ratio == 1.0:
+            return frontend.offset_ns
+        longer = np.rint((frontend.ttft_ratio - 1.0) * (seen.first_ns - seen.arrival_ns))
+        shifts_ns: npt.NDArray[np.int64] = frontend.offset_ns + longer.astype(np.int64)
+        return shifts_ns
 
     def record(self, sequence: Sequence) -> dict[str, Any]:
         """What the record of a request says of its client; nulls where it did not get what it asked for."""
         first_ns, last_ns = sequence.first_token_ns, sequence.last_token_ns
         if sequence.status != COMPLETED or first_ns is None or last_ns is None:
             return dict.fromkeys(_CLIENT_KEYS)
-        offset_ns = self.frontend.offset_ns
-        seen_ns = self._chunks_ns.get(sequence.ordinal, (first_ns, 0))[0] + offset_ns
-        arrival_ns = sequence.arrival_ns
-        instants = (seen_ns, last_ns + offset_ns, seen_ns - arrival_ns, last_ns + offset_ns - arrival_ns)
+        seen_ns, arrival_ns = self._chunks_ns.get(sequence.ordinal, (first_ns, 0))[0], sequence.arrival_ns
+        shift_ns = self.frontend.shift_ns(seen_ns - arrival_ns)
+        seen_ns, last_ns = seen_ns + shift_ns, last_ns + shift_ns
+        instants = (seen_ns, last_ns, seen_ns - arrival_ns, last_ns - arrival_ns)
         return {key: to_ms(max(0, ns)) for key, ns in zip(_CLIENT_KEYS, instants, strict=True)}

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from aisimulate.core.errors import ReplayError
 from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.handoff import Handoff
+from aisimulate.engine.prefill_worker import PrefillWorker
 from aisimulate.engine.sequence import FAILED, REJECTED
-from aisimulate.engine.worker import PrefillWorker
 from aisimulate.replay.fleet import NEVER, Fleet
 
 if TYPE_CHECKING:
@@ -384,6 +384,11 @@ class DisaggFleet(Fleet):
         request = handoff.request
         request.worker, request.rank = self._decode_placement.place(request)
         handoff.pools += ("decode",)
+        self._queue_destination(handoff)
+
+    def _queue_destination(self, handoff: Handoff) -> None:
+        """Do so on the decode worker that was chosen."""
+        request = handoff.request
         rank = self._destinations[request.worker][request.rank]
         is_idle = self._between_passes(self._first_decode + request.worker)
         if not rank.accept(handoff):

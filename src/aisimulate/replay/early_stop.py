@@ -16,6 +16,7 @@ from aisimulate.core.collector import paused_collector
 from aisimulate.core.units import NS_PER_MS
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.execute import explained_limits, run_built
+from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.gaps import summarize_gaps
 from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.replay.report import MS_PER_HOUR, build_report
@@ -27,6 +28,7 @@ from aisimulate.workload.wave_driver import Settled, WaveDriver, mean_wave
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.traffic import Workload
     from aisimulate.replay.build import BuiltReplay
     from aisimulate.replay.gaps import GapSummary
@@ -52,12 +54,18 @@ def execute_until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
         started = time.perf_counter_ns()
         execution = parse_payload(payload)
         # What clients see of waves is not looked at: a replay with a front end runs to its end.
-        drive = _drive if execution.spec.frontend is None else make_driver
+        drive = make_driver if _has_frontend(execution.spec) else _drive
         replay = build_replay(execution, drive=drive)
         try:
             return build_report(run_built(replay, started), record_per_request=False)
         except Settled as settled:
             return _report(replay, settled.waves)
+
+
+def _has_frontend(spec: ReplaySpec) -> bool:
+    """Whether clients may see something else than engines do."""
+    has_ratios = spec.calibration is not None and bool(spec.calibration.points)
+    return has_ratios or frontend_of(spec) is not None
 
 
 def execute_first_sessions(payload: str | Mapping[str, Any], count: int) -> dict[str, Any]:

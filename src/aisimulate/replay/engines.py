@@ -119,7 +119,7 @@ def rank_params(rank: RankConfig) -> RankParams:
         enable_prefix_caching=rank.enable_prefix_caching,
         enable_chunked_prefill=rank.enable_chunked_prefill,
         preemption_mode=rank.preemption_mode,
-        fused=rank.timing_mode == "fused",
+        fused=rank.timing_mode != "additive",
         prefill_schedule_interval=rank.prefill_schedule_interval,
         nextn=rank.aic_nextn or 0,
         accept_rates=rank.accept_rates,

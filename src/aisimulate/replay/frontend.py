@@ -19,24 +19,34 @@ PATH = "spec.frontend"
 _BY_BACKEND = "inferencex"
 
 
-def frontend_of(spec: ReplaySpec) -> Frontend | None:
+def frontend_of(spec: ReplaySpec, ttft_ratio: float = 1.0) -> Frontend | None:
     """Settle the front end of a spec; None if it does nothing.
 
-    Raises InputError for a preset of another backend, UnsupportedError where it is not built.
+    A calibration's offset takes the place of that of a preset; `ttft_ratio` is the one at the traffic's load.
+    Raises InputError for a preset of another backend or a second offset, UnsupportedError where it is not
+    built.
     """
+    offset_ms = 0.0 if spec.calibration is None else spec.calibration.ttft_offset_ms
     config = spec.frontend
     if config is None:
-        return None
+        does_something = offset_ms or ttft_ratio != 1.0
+        return Frontend(offset_ns=clock_ns(offset_ms), ttft_ratio=ttft_ratio) if does_something else None
+    if offset_ms and config.ttft_offset_ms is not None:
+        problem = f"{config.ttft_offset_ms:g} beside the calibration's {offset_ms:g}: only one may be given"
+        raise InputError(f"{PATH}.ttft_offset_ms: {problem}")
     preset = _preset(config, spec)
     values: dict[str, Any] = {} if preset is None else dict(PRESETS[preset])
     for name in ("stream_interval", "ttft_offset_ms", "receive_interval"):
         if (given := getattr(config, name)) is not None:
             values[name] = given
+    if offset_ms:
+        values["ttft_offset_ms"] = offset_ms
     frontend = Frontend(
         max(1, int(values.get("stream_interval", 1))),
         clock_ns(values.get("ttft_offset_ms", 0.0)),
         max(1, int(values.get("receive_interval", 1))),
         preset,
+        ttft_ratio,
     )
     _require_built(frontend, spec)
     does_nothing = Frontend(preset=preset)

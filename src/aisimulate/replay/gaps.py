@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.replay.weighted import Block, Floats, Ints
 
+_MOST_KEPT = 1 << 17  # gaps, each with its weight
+
 
 @dataclass(slots=True, frozen=True)
 class GapSummary:
@@ -46,6 +48,7 @@ class _Pool:
         self.ranked = RankedBlocks()
         self.gap_moments = _Moments()
         self.rate_moments = _Moments()
+        self._room = _MOST_KEPT
         for block in blocks:
             self._add(block)
 
@@ -54,6 +57,9 @@ class _Pool:
         low, high = int(gaps.min()), int(gaps.max())
         if low == high:  # usual with fixed timing: nothing to look up again
             gaps, weights = gaps[:1].copy(), weights.sum(keepdims=True)
+            block = Points(gaps, weights)
+        elif self._room >= len(gaps):  # of most replays all: none of them is expanded again
+            self._room -= len(gaps)
             block = Points(gaps, weights)
         self.ranked.add(block, gaps, weights)
         self.count += int(weights.sum())

@@ -35,7 +35,7 @@ class ReplayOutcome:
 
     `end_ns`: the last processed event; `workers` were provisioned from 0 to `end_ns`.
     `wall_ns`: real time spent; `passes` and `plans`: simulated passes and planner invocations.
-    `timing_mode`: how passes that prefill and decode were timed (additive or fused).
+    `timing_mode`: how passes that prefill and decode were timed (additive, fused or half).
     `settled`: completed requests that are in `sequences` no more.
     In disaggregated serving there are `prefill_workers` besides, and `workers` are the decode workers.
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.

@@ -16,6 +16,7 @@ from aisimulate.engine.offload_group import OffloadGroup
 from aisimulate.engine.offload_scheduler import OffloadPrefillScheduler
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.prefill_rank import PrefillRank
+from aisimulate.engine.prefill_worker import PrefillWorker
 from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank, SpeculativeSglangDecodeRank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.speculation import Acceptance
@@ -25,7 +26,7 @@ from aisimulate.engine.speculative_pair import (
     SpeculativePairGroup,
     SpeculativePrefillRank,
 )
-from aisimulate.engine.worker import PrefillWorker, RankWorker
+from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.engines import offload_params, rank_params, sglang_params
 
 if TYPE_CHECKING:

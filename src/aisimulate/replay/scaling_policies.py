@@ -64,7 +64,12 @@ def _direct(
     }
     uses = {"load": settings.scales_by_load, "throughput": settings.scales_by_throughput}
     intervals_s = {"load": settings.load_interval_s, "throughput": settings.throughput_interval_s}
-    forecasts = {branch: _forecaster(config, intervals_s[branch]) for branch, used in uses.items() if used}
+    # A window that is off costs a replica for a while, so that levels serve better than the last window.
+    forecasts = {
+        branch: _forecaster(config, intervals_s[branch], restrained=False)
+        for branch, used in uses.items()
+        if used
+    }
     startup_s = max(plan.config.startup_delay_ms for plan in plans.values()) / 1000.0
     planner = DirectPlanner(settings, limits, engines, forecasts, startup_s)
     return PlannerPolicy(planner, settings.pools)
@@ -126,10 +131,10 @@ def _model(
     return model
 
 
-def _forecaster(config: PlannerConfig, interval_s: float) -> TrafficForecaster:
+def _forecaster(config: PlannerConfig, interval_s: float, *, restrained: bool = True) -> TrafficForecaster:
     """Make the forecaster of windows of `interval_s`, which may know other windows already."""
     try:
-        forecaster = TrafficForecaster(config.predictor(), interval_s=interval_s)
+        forecaster = TrafficForecaster(config.predictor(), interval_s=interval_s, restrained=restrained)
     except ValueError as error:
         if isinstance(error, InputError | UnsupportedError):
             raise

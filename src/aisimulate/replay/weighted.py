@@ -1,8 +1,8 @@
 """Exact order statistics of more weighted whole numbers than fit in memory.
 
 The numbers come in blocks that can be produced again. A first sweep counts them in bins 0.1 % wide. Each
-further sweep looks only at blocks that may hold a wanted rank, and at bins 2**17 times narrower, until a bin
-is one number.
+further sweep looks only at blocks that may hold a wanted rank. Few numbers in a bin are put in order; many
+are counted in bins 2**17 times narrower, until a bin is one number.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _MANTISSA_BITS = 10
 _DROPPED_BITS = 52 - _MANTISSA_BITS
 _FIRST_BIN = (1023 << _MANTISSA_BITS) - 1  # bin 0 holds 0, bin 1 starts at 1
 _REFINE_BITS = 17
+_FEW = 1 << 12  # numbers that are sooner put in order than counted
 
 
 class Block(Protocol):
@@ -74,23 +75,42 @@ class RankedBlocks:
 
 
 class _Bin:
-    """The numbers in low .. high - 1, counted in equal sub-bins of 2**shift, and the ranks sought there."""
+    """The numbers in low .. high - 1 and the ranks sought there: kept while they are few, else counted.
 
-    __slots__ = ("counts", "high", "low", "shift", "wanted")
+    They are counted in equal sub-bins of 2**shift.
+    """
+
+    __slots__ = ("_few", "_kept", "counts", "high", "low", "shift", "wanted")
 
     def __init__(self, low: int, high: int, wanted: list[tuple[int, int]]) -> None:
         self.low = low
         self.high = high
         self.wanted = wanted  # (rank in the whole, rank in this bin)
         self.shift = max(0, (high - low - 1).bit_length() - _REFINE_BITS)
-        self.counts = np.zeros(((high - low - 1) >> self.shift) + 1, dtype=np.int64)
+        self.counts: Ints | None = None
+        self._kept: list[Pairs] = []
+        self._few = _FEW
 
     def count(self, numbers: Ints, weights: Ints) -> None:
-        inside = (numbers >= self.low) & (numbers < self.high)
-        np.add.at(self.counts, (numbers[inside] - self.low) >> self.shift, weights[inside])
+        inside = np.flatnonzero((numbers >= self.low) & (numbers < self.high))
+        self._kept.append((numbers[inside], weights[inside]))
+        self._few -= len(inside)
+        if self._few < 0:
+            self._tally()
+
+    def _tally(self) -> None:
+        """Count the numbers that were kept."""
+        if self.counts is None:
+            self.counts = np.zeros(((self.high - self.low - 1) >> self.shift) + 1, dtype=np.int64)
+        for numbers, weights in self._kept:
+            np.add.at(self.counts, (numbers - self.low) >> self.shift, weights)
+        self._kept.clear()
 
     def split(self, found: dict[int, int]) -> list[_Bin]:
         """Note in `found` what is settled; return the sub-bins that are still wider than one number."""
+        if self.counts is None:
+            self._put_in_order(found)
+            return []
         grouped = _group(self.counts, self.wanted)
         if self.shift:
             edges = {index: self.low + (index << self.shift) for index in grouped}
@@ -99,6 +119,13 @@ class _Bin:
         for index, wanted in grouped.items():
             found.update((rank, self.low + index) for rank, _ in wanted)
         return []
+
+    def _put_in_order(self, found: dict[int, int]) -> None:
+        numbers, weights = (np.concatenate(column) for column in zip(*self._kept, strict=True))
+        order = np.argsort(numbers)
+        places = np.searchsorted(np.cumsum(weights[order]), [inner for _, inner in self.wanted], side="right")
+        for (rank, _), number in zip(self.wanted, numbers[order[places]].tolist(), strict=True):
+            found[rank] = number
 
 
 def _group(counts: Ints, wanted: list[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.report.confidence import candidate_confidence_text
 from aisimulate.report.evidence import evidence_line, verify_lines
 from aisimulate.report.front_plot import front_plot_lines
-from aisimulate.report.inside import is_short, look_inside, origins_text
+from aisimulate.report.inside import fullness_text, is_short, look_inside, origins_text
 from aisimulate.report.ranking import ranking_text
 from aisimulate.spica.versions import program_versions
 
@@ -43,17 +44,30 @@ def answer_of_search(
     plan = result.plan
     measured = [outcome.candidate for outcome in result.outcomes if outcome.candidate is not None]
     evidence = evidence_line(
-        plan.config, program_versions(), result.backend_versions, plan.trace_digest, origins
+        plan.config,
+        program_versions(),
+        result.backend_versions,
+        plan.trace_digest,
+        origins,
+        _first_confidence(result.candidates),
     )
     return Answer(plan.config.goal, result.candidates if ranked is None else ranked, measured, evidence)
 
 
+def _first_confidence(candidates: Sequence[Candidate]) -> str:
+    return candidate_confidence_text(candidates[0]) if candidates else ""
+
+
 def first_origins(result: SearchResult) -> str:
-    """Say where the pass times of the first candidate came from; empty where replaying it takes long."""
+    """Say where the pass times of the first candidate came from, and whether its KV cache was nearly full.
+
+    Empty where replaying it takes long.
+    """
     if result.interrupted or not result.candidates or not is_short(result.candidates[0]):
         return ""
     inside = look_inside(result.plan.config, result.candidates[0])
-    return origins_text(inside.origins, inside.beyond)
+    parts = (origins_text(inside.origins, inside.beyond), fullness_text(inside))
+    return "; ".join(part for part in parts if part)
 
 
 def answer_of_run(run: RecordedRun) -> Answer:
@@ -67,6 +81,7 @@ def answer_of_run(run: RecordedRun) -> Answer:
         facts.get("backend_versions", {}),
         facts.get("trace_sha256"),
         str(facts.get("first_origins", "")),
+        _first_confidence(run.candidates),
     )
     return Answer(run.config.goal, run.candidates, measured, evidence, numbers)
 

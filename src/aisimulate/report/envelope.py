@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.confidence import confidence_document
 from aisimulate.report.json_text import json_text
+from aisimulate.spica.confidence import config_confidence
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.outcome import Status
 from aisimulate.spica.score import epsilon_front
@@ -90,6 +92,7 @@ def _attempt(name: str, outcome: Outcome) -> dict[str, Any]:
         "score": None if candidate is None else candidate.score,
         "metrics": None if candidate is None else candidate.metrics,
         "objectives": None if candidate is None else candidate.objectives,
+        "confidence": None if candidate is None else confidence_document(config_confidence(candidate.config)),
         "reason_category": None if outcome.category is None else outcome.category.value,
         "reason": outcome.reason or None,
         "missed": outcome.missed or None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.report.calibration import calibration_line
 from aisimulate.report.figures import figures
 from aisimulate.report.missed_sla import is_sla_missed
 from aisimulate.report.shapes import candidate_text, telling_fields
@@ -20,6 +21,7 @@ _DIGEST_DIGITS = 12
 TIMING_MODES = {
     "additive": "the time of its prefill plus that of its decode",
     "fused": "the time of one forward over all its tokens",
+    "half": "the mean of the two, prefill plus decode and one forward",
 }
 
 
@@ -38,8 +40,12 @@ def evidence_line(
     backend_versions: Mapping[str, str],
     trace_digest: str | None,
     origins: str = "",
+    confidence: str = "",
 ) -> str:
-    """Say on one line what the numbers were made with. `origins`: those of the first candidate's forwards."""
+    """Say on one line what the numbers were made with.
+
+    `origins`: those of the first candidate's forwards; `confidence`: that in its data.
+    """
     space = config.search_space
     engines = ", ".join(f"{name} {version}" for name, version in backend_versions.items())
     programs = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
@@ -50,10 +56,14 @@ def evidence_line(
         *_settings(config),
         f"seed {config.sweep.random_seed}",
     ]
+    if config.calibration is not None:
+        parts.append(calibration_line(config.calibration))
     if trace_digest is not None:
         parts.append(f"trace {trace_digest[:_DIGEST_DIGITS]}")
     if origins:
         parts.append(f"forwards of the first: {origins}")
+    if confidence:
+        parts.append(f"confidence in the data of the first: {confidence}")
     return "; ".join(parts)
 
 

@@ -66,7 +66,6 @@ def first_config_text(answers: FirstConfig) -> str:
         "sweep:",
         "  max_rounds: 6",
         "  candidates_per_round: 16",
-        "  random_seed: 1",
         "",
     ]
     return "\n".join(lines)

@@ -5,7 +5,6 @@ A replay is deterministic, so this is what was measured; that the results are eq
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,10 +16,10 @@ from aisimulate.perf.origins import ForwardOrigins
 from aisimulate.perf.quality import ORIGINS
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.hub import Observer
+from aisimulate.replay.statistics import percentile_rank
 from aisimulate.report.numbers import share_text
-from aisimulate.spica.deploy import deployment_of_goal
-from aisimulate.spica.evaluator import ReplayEvaluator
-from aisimulate.spica.trace_facts import read_trace_facts
+from aisimulate.spica.candidate_payload import candidate_payload
+from aisimulate.whatif.held import NEAR_FULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,11 +28,12 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
     from aisimulate.spica.config import Candidate, SmartSearchConfig
-    from aisimulate.spica.recorded_run import RecordedRun
 
 _SAMPLES = 200
 _MOST_PLACES = 3
 _MOST_DECISIONS = 200
+_RECORDED_LATENCIES = {"ttft_ms": "ttft_ms", "tpot_ms": "itl_ms", "e2e_latency_ms": "e2e_latency_ms"}
+"""Latencies of a request by their names in a report, with their fields in its records."""
 _TELLING_METRICS = ("duration_ms", "completed_requests", "total_output_tokens")
 
 
@@ -64,6 +64,18 @@ def origins_text(origins: Mapping[str, int], beyond: Iterable[str]) -> str:
     return ", ".join(parts) + (f" ({places})" if places and parts else "")
 
 
+def fullness_text(inside: Inside) -> str:
+    """Say how full the KV cache of a candidate got, where that is near saturation; else empty."""
+    peaks = {name: max(samples.held, default=0.0) for name, samples in inside.pools.items()}
+    told = [f"{name} {share_text(share)}" for name, share in peaks.items() if share >= NEAR_FULL]
+    if not told:
+        return ""
+    return (
+        f"its KV cache was up to {', '.join(told).removeprefix('agg ')} full: what hangs on its capacity, "
+        "`aisimulate whatif RUN best --only kv` tells"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One decision of a planner: when, why, what it saw, and the workers before and after by pool."""
@@ -81,6 +93,7 @@ class Inside:
 
     `origins` counts forwards by where their times came from, and `beyond` names what lay outside what was
     measured, the most frequent first. `decisions` are those of a planner that changed something.
+    `percentiles` are the 101 from the least to the longest of each latency of a request, in ms.
     """
 
     at_s: list[float] = field(default_factory=list)
@@ -88,20 +101,15 @@ class Inside:
     origins: dict[str, int] = field(default_factory=dict)
     beyond: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    percentiles: dict[str, list[float]] = field(default_factory=dict)
     note: str = ""
-
-
-def replayable_config(run: RecordedRun) -> SmartSearchConfig:
-    """Give the configuration of a recorded run with its trace as it was resolved, from any folder."""
-    asked = run.facts.get("asked", {}).get("workload", {})
-    workload = run.config.workload.model_copy(update={"trace_path": asked.get("trace_path")})
-    return run.config.model_copy(update={"workload": workload})
 
 
 def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
     """Replay a candidate of a search again. What cannot be replayed or watched is told in the note."""
     try:
-        payload = _payload(config, candidate)
+        payload = candidate_payload(config, candidate)
+        payload["spec"]["record_per_request"] = True
         watch = _Watch(candidate.metrics.get("duration_ms", 0.0), _judges(payload["spec"]))
         report = execute(payload, observers=[watch])
     except UnsupportedError as error:
@@ -110,21 +118,21 @@ def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
         return Inside(note=f"could not be replayed again: {error}")
     inside = watch.inside
     inside.decisions = _decisions(report)
+    inside.percentiles = _percentiles(report.get("per_request", ()))
     if any(report.get(name) != candidate.metrics.get(name) for name in _TELLING_METRICS):
         inside.note = "the second replay gave other results than the first: the trace or the data changed"
     return inside
 
 
-def _payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
-    goal, workload, config = asked.goal, asked.workload, candidate.config
-    plan = deployment_of_goal(config, goal)
-    if plan.max_model_len is None:
-        plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)
-    load = config.get("concurrency") if workload.kv_load_ratio is not None else None
-    payload = ReplayEvaluator(workload, goal).payload(plan, concurrency_override=load)
-    # With the records come the decisions of a planner.
-    payload["spec"]["record_per_request"] = plan.planner_config is not None
-    return payload
+def _percentiles(records: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    kept = list(records)
+    found = {}
+    for name, recorded in _RECORDED_LATENCIES.items():
+        values = sorted(record[recorded] for record in kept if record[recorded] is not None)
+        if values:
+            ranks = (percentile_rank(len(values), percent) for percent in range(101))
+            found[name] = [round(values[rank], 3) for rank in ranks]
+    return found
 
 
 def _decisions(report: Mapping[str, Any]) -> list[Decision]:

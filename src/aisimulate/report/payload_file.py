@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from aisimulate.config.json_text import read_json
-from aisimulate.config.text_file import read_text
+from aisimulate.config.document_file import read_document
 from aisimulate.core.errors import InputError
-from aisimulate.spica.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +19,7 @@ def read_payload(path: Path) -> Mapping[str, Any]:
         InputError: one line that names the file and what is wrong with it.
     """
     name = f"payload {str(path)!r}"
-    try:
-        if path.suffix in (".yaml", ".yml"):
-            value = load_yaml(path)
-        else:
-            value = read_json(read_text(path, name), name)
-    except OSError as error:
-        raise InputError(f"could not read {name}: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"malformed YAML in {name}: {' '.join(str(error).split())}") from error
+    value = read_document(path, name)
     if not isinstance(value, Mapping):
         raise InputError(f"{name}: expected an object with spec and traffic")
     return value

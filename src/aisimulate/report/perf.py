@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.columns import aligned
+from aisimulate.report.confidence import confidence_document
 from aisimulate.report.numbers import number_text, share_text
 from aisimulate.spica.versions import program_versions
 
@@ -33,6 +34,7 @@ def perf_json(model: PerfModel, answers: Answers, *, operations: bool) -> str:
         "versions": program_versions(),
         "engine": model.config.model_dump(mode="json", exclude_none=True),
         "provenance": _provenance(model),
+        "confidence": confidence_document(answers.confidence),
         "prefill": [_prefill(latency, operations) for latency in answers.prefill],
         "decode": [_decode(latency, operations) for latency in answers.decode],
         "mixed": [_mixed(mixed) for mixed in answers.mixed],
@@ -96,7 +98,7 @@ def perf_text(model: PerfModel, answers: Answers, *, operations: bool) -> str:
         parts += [_operation_lines(latency) for latency in (*answers.prefill, *answers.decode)]
     if answers.capacity is not None:
         parts.append(_capacity_lines(answers.capacity))
-    parts.append(_data_lines(model))
+    parts.append([*_data_lines(model), *_confidence_lines(answers)])
     notes = [*model.notes, *model.provenance().advisories, *_beyond(answers)]
     parts.append([f"note: {note}" for note in dict.fromkeys(notes)])
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
@@ -172,6 +174,13 @@ def _data_lines(model: PerfModel) -> list[str]:
     rows = [["table", "measured with", "origin"]]
     rows += [[table.table, f"{table.framework} {table.version}", table.origin] for table in provenance.tables]
     return [f"data: version {provenance.backend_version} of slots {slots}", *_table(rows)]
+
+
+def _confidence_lines(answers: Answers) -> list[str]:
+    found = answers.confidence
+    return (
+        [] if found is None else ["", f"confidence: {found.grade}", *(f"  {text}" for text in found.reasons)]
+    )
 
 
 def _beyond(answers: Answers) -> Iterator[str]:

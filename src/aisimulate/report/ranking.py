@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aisimulate.report.attainment import sla_share
+from aisimulate.report.confidence import UNKNOWN, candidate_grade
 from aisimulate.report.cost import cost_per_million_tokens
 from aisimulate.report.folding import Fold, fold
 from aisimulate.report.numbers import number_text, share_text
@@ -89,6 +90,7 @@ def _columns(goal: OptimizationGoal, folds: Sequence[Fold]) -> list[_Column]:
         _Column("batch tokens/seqs", partial(_knobs_cell, telling), "left"),
         *_value_columns(goal),
         *_metric_columns(goal),
+        *_confidence_columns(folds),
     ]
 
 
@@ -152,6 +154,14 @@ def _number_columns(numbers: Mapping[int, int] | None) -> list[_Column]:
     if numbers is None:
         return []
     return [_Column("candidate", lambda item: str(numbers.get(id(item.candidate), "-")))]
+
+
+def _confidence_columns(folds: Sequence[Fold]) -> list[_Column]:
+    """Show how far the data can be trusted where that is not the same, and fully, for all."""
+    grades = {id(item): candidate_grade(item.candidate) for item in folds}
+    if set(grades.values()) <= {"high", UNKNOWN}:
+        return []
+    return [_Column("data", lambda item: grades[id(item)], "left")]
 
 
 def _cost_columns(gpu_hour_price: float | None) -> list[_Column]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.calibration import applied_text
 from aisimulate.report.columns import aligned
 from aisimulate.report.numbers import share_text
 from aisimulate.spica.versions import program_versions
@@ -69,7 +70,23 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
     for reason, count in report["rejection_reasons"].items():
         lines.append(f"rejected: {count:,} because {reason}")
     notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]
-    return [*lines, *(f"note: {note}" for note in notes), _evidence(report)]
+    lines += [f"note: {note}" for note in notes]
+    return [*lines, *_calibrations(report.get("provenance", {})), *_confidence(report), _evidence(report)]
+
+
+def _confidence(report: Mapping[str, Any]) -> list[str]:
+    """Say how far the data can be trusted, where somebody looked."""
+    found = report.get("confidence")
+    if found is None:
+        return []
+    reasons = "; ".join(found["reasons"])
+    return [f"confidence in the data: {found['grade']}" + (f" ({reasons})" if reasons else "")]
+
+
+def _calibrations(provenance: Mapping[str, Any]) -> list[str]:
+    """Say what pass times were corrected by, each calibration once."""
+    found = (pool["calibration"] for pool in _pools(provenance) if "calibration" in pool)
+    return list(dict.fromkeys(map(applied_text, found)))
 
 
 def _evidence(report: Mapping[str, Any]) -> str:

@@ -8,9 +8,9 @@ import yaml
 from pydantic import ValidationError
 
 from aisimulate.config.messages import one_line
+from aisimulate.config.yaml_file import load_yaml
 from aisimulate.core.errors import InputError
 from aisimulate.spica.config import SmartSearchConfig
-from aisimulate.spica.yaml_file import load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,10 @@ class PoolRoundRobin:
     A request that names its rank gets the next worker instead, on that rank. Nothing ever queues here.
     """
 
-    __slots__ = ("_dp_size", "_next", "_rotation", "_workers")
+    __slots__ = ("_dp_size", "_next", "_workers", "rotation")
 
     def __init__(self, workers: int, dp_size: int) -> None:
-        self._rotation = cycle(range(workers))  # where there are no ranks to choose between
+        self.rotation = cycle(range(workers))  # where there are no ranks to choose between
         self._workers = workers
         self._dp_size = dp_size
         self._next = 0
@@ -27,7 +27,7 @@ class PoolRoundRobin:
         """Choose (worker id, rank) for a request and move the rotation on."""
         authored = sequence.origin.dp_rank
         if self._dp_size == 1:
-            return next(self._rotation), authored or 0
+            return next(self.rotation), authored or 0
         places = self._workers if authored is not None else self._workers * self._dp_size
         index = self._next % places
         self._next = index + 1

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
+from aisimulate.config.yaml_file import load_yaml
+from aisimulate.spica.calibrated import WrittenOut
 from aisimulate.spica.choices import COMPOSITE_DICT_KEYS, COMPOSITE_REQUIRED_KEYS, SEARCH_CHOICES
 from aisimulate.spica.config_goal import OptimizationGoal, OptimizationTarget, SLATarget
 from aisimulate.spica.config_space import SearchSpace
@@ -15,7 +17,6 @@ from aisimulate.spica.config_workload import LOAD_FIELDS, Workload
 from aisimulate.spica.field_types import CountInt, NaturalInt, PositiveNumber, SpicaModel
 from aisimulate.spica.planner import enables_scaling
 from aisimulate.spica.sampler_names import check_sampler_algorithm, checked_sampler_name
-from aisimulate.spica.yaml_file import load_yaml
 
 __all__ = [
     "COMPOSITE_DICT_KEYS",
@@ -128,12 +129,16 @@ class _Source:
 
 
 class SmartSearchConfig(SpicaModel):
-    """A whole sweep: the deployments, the traffic, the goal and the effort."""
+    """A whole sweep: the deployments, the traffic, the goal and the effort.
+
+    `calibration` corrects the pass times of one engine; other candidates are refused.
+    """
 
     search_space: SearchSpace
     workload: Workload
     goal: OptimizationGoal = Field(default_factory=OptimizationGoal)
     sweep: SweepConfig = Field(default_factory=SweepConfig)
+    calibration: WrittenOut = None
 
     _source: _Source = PrivateAttr(default_factory=lambda: _Source())
 

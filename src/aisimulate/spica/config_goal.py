@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, model_validator
 
@@ -106,13 +106,15 @@ class SLATarget(SpicaModel):
 class OptimizationGoal(SpicaModel):
     """The target, its SLA, and the objectives of a pareto target.
 
-    With `strict_sla` the means of a candidate must meet the SLA, or it is infeasible. `min_goodput_rps` is
+    With `strict_sla` the means of a candidate must meet the SLA, or it is infeasible. So is one whose data
+    are trusted less than `min_confidence`; `low` lets all pass. `min_goodput_rps` is
     what `min_gpus` sizes for: requests per second that meet the SLA.
     """
 
     target: Target = OptimizationTarget.THROUGHPUT
     sla: SLATarget | None = None
     strict_sla: bool = False
+    min_confidence: Literal["low", "medium", "high"] = "low"
     min_goodput_rps: PositiveNumber | None = None
     pareto_objectives: list[Target] | None = None
 

@@ -60,8 +60,9 @@ class SearchSpace(SpicaModel):
     in GB/s, block sizes in tokens. `context_length` None means the model's own maximum; `min_endpoint` is
     the planner's floor of replicas per role. `include_single_gpu_moe` also tries one-GPU workers of a mixture
     of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched;
-    `timing_mode` says whether aggregated workers time a mixed pass as two forwards or as one;
+    `timing_mode` says whether aggregated workers time a mixed pass as two forwards, as one or by the mean;
     `scheduling_look_ahead` how many passes (0 or 1) before it begins one is planned.
+    `agg_num_gpu_blocks` and the like give the KV blocks of a rank instead of estimating them.
     `backend_version` names the version of the timing data per backend; `custom_choices` lets lists hold
     values off their grid; `aic_nextn_choices` and `num_g2_blocks_choices` search what is pinned otherwise.
     Repeated choices are dropped and reported in `notes`.
@@ -80,7 +81,7 @@ class SearchSpace(SpicaModel):
     custom_choices: bool = False
     include_single_gpu_moe: bool = False
     allow_model_download: bool = False
-    timing_mode: Literal["additive", "fused"] = "additive"
+    timing_mode: Literal["additive", "fused", "half"] = "additive"
     scheduling_look_ahead: NaturalInt = 0
 
     prefill_block_size: PositiveInt = 64
@@ -89,6 +90,9 @@ class SearchSpace(SpicaModel):
     prefill_gpu_memory_utilization: Utilization = 0.9
     decode_gpu_memory_utilization: Utilization = 0.9
     agg_gpu_memory_utilization: Utilization = 0.9
+    prefill_num_gpu_blocks: PositiveInt | None = None
+    decode_num_gpu_blocks: PositiveInt | None = None
+    agg_num_gpu_blocks: PositiveInt | None = None
     prefill_enable_prefix_caching: bool = True
     decode_enable_prefix_caching: bool = False
     agg_enable_prefix_caching: bool = True

@@ -175,6 +175,8 @@ def _engine_args(sample: Mapping[str, Any], role: str, backend_version: str) -> 
         "aic_attention_dp_size": sample[f"{shape}attention_dp"],
     }
     args |= {name: sample[f"{role}_{name}"] for name in _ENGINE_FIELDS}
+    if sample.get(f"{role}_num_gpu_blocks") is not None:
+        args["num_gpu_blocks"] = sample[f"{role}_num_gpu_blocks"]
     moe_tp, moe_ep = sample[f"{shape}moe_tp"], sample[f"{shape}moe_ep"]
     if moe_tp * moe_ep > 1:
         args |= {"aic_moe_tp_size": moe_tp, "aic_moe_ep_size": moe_ep}

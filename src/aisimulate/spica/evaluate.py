@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import TimingError, UnsupportedError, cause_chain
 from aisimulate.core.shown import cut
+from aisimulate.spica.confidence import too_low
 from aisimulate.spica.deploy import DeploymentPlan, deployment_of_goal, plan_key
 from aisimulate.spica.evaluator import ReplayEvaluator, RunnerContractError
 from aisimulate.spica.judge import judge
@@ -70,7 +71,7 @@ def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Ou
     sample: dict[str, Any] = {}
     try:
         sample |= _unroll(suggestion, context)
-        refusal = _over_budget(sample)
+        refusal = _over_budget(sample) or _doubtful(sample, context)
         return refusal or _build(sample, suggestion, context)
     except InfeasibleKVCapacity as error:
         return _infeasible(sample, Reason.KV_CAPACITY, f"candidate KV capacity infeasible: {error}")
@@ -120,6 +121,15 @@ def _over_budget(sample: Mapping[str, Any]) -> Outcome | None:
     if is_feasible(used, budget):
         return None
     return _infeasible(dict(sample), Reason.GPU_BUDGET, f"over gpu_budget: {used} GPUs > {budget}")
+
+
+def _doubtful(sample: Mapping[str, Any], context: EvaluationContext) -> Outcome | None:
+    """Refuse a candidate whose data are trusted less than asked; those of another evaluator are its own."""
+    least = context.config.goal.min_confidence
+    if least == "low" or not isinstance(context.evaluator, ReplayEvaluator):
+        return None
+    reason = too_low(sample, least)
+    return None if reason is None else _infeasible(dict(sample), Reason.LOW_CONFIDENCE, reason)
 
 
 def _build(sample: dict[str, Any], suggestion: Suggestion, context: EvaluationContext) -> Prepared:

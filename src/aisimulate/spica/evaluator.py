@@ -13,6 +13,8 @@ from aisimulate.spica.runtime_payload import replay_frontend, replay_spec, repla
 from aisimulate.spica.score import GOODPUT_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aisimulate.spica.config import OptimizationGoal, Workload
     from aisimulate.spica.deploy import DeploymentPlan
 
@@ -45,7 +47,7 @@ class ReplayEvaluator:
     `trace_block_size` (tokens) overrides the workload's own; None keeps that (512 unless set, which the
     reference uses always). `benchmark_granularity` belongs to runtimes that profile their engines first;
     this one reads measured kernel data and has nothing to sample. `check`: hold every replay to the
-    invariants; a broken one is a `ReplayError` that names it.
+    invariants; a broken one is a `ReplayError` that names it. `calibration` is written out in every payload.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class ReplayEvaluator:
         trace_block_size: int | None = None,
         benchmark_granularity: int = 8,
         check: bool = False,
+        calibration: Mapping[str, Any] | None = None,
     ) -> None:
         del benchmark_granularity
         override = {} if trace_block_size is None else {"trace_block_size": trace_block_size}
         self._workload = workload.model_copy(update=override)
         self._goal = goal
         self._check = check
+        self._calibration = calibration
 
     @property
     def can_be_short(self) -> bool:
@@ -108,8 +112,11 @@ class ReplayEvaluator:
 
     def payload(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, Any]:
         """Build the payload that `evaluate` replays; `run_replay_json` takes the same as JSON text."""
+        spec = replay_spec(plan, self._goal.sla) | replay_frontend(self._workload)
+        if self._calibration is not None:
+            spec["calibration"] = self._calibration
         return {
-            "spec": replay_spec(plan, self._goal.sla) | replay_frontend(self._workload),
+            "spec": spec,
             "traffic": replay_traffic(self._workload, concurrency_override=concurrency_override),
         }
 

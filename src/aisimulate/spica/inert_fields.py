@@ -41,6 +41,7 @@ _ROLE_FIELDS = (
     "max_num_seqs",
     "block_size",
     "gpu_memory_utilization",
+    "num_gpu_blocks",
     "enable_prefix_caching",
 )
 
@@ -136,7 +137,17 @@ def _space_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
             (*_role_fields("prefill"), *_role_fields("decode")),
         ),
     )
-    return [(why, names) for holds, why, names in rules if holds]
+    return [(why, names) for holds, why, names in rules if holds] + _capacity_rules(space)
+
+
+def _capacity_rules(space: SearchSpace) -> list[tuple[str, tuple[str, ...]]]:
+    """A KV capacity that is given needs no share of memory to be estimated from."""
+    return [
+        (f"on replays beside {role}_num_gpu_blocks", (f"{role}_gpu_memory_utilization",))
+        for mode in space.deployment_mode
+        for role in ROLES[mode]
+        if getattr(space, f"{role}_num_gpu_blocks") is not None
+    ]
 
 
 def _workload_rules(workload: Workload) -> list[tuple[str, tuple[str, ...]]]:

@@ -31,10 +31,14 @@ class NoPerfDatabase(TimingError):
 
 @dataclass(frozen=True, slots=True)
 class RoleKnobs:
-    """The knobs of a role that decide how much of a GPU is left for KV."""
+    """The knobs of a role that decide how much of a GPU is left for KV.
+
+    `given_tokens` is a rank's capacity where it is known, so that it need not be estimated.
+    """
 
     max_num_tokens: int = DEFAULT_MAX_NUM_TOKENS
     memory_fraction: float = DEFAULT_MEMORY_FRACTION
+    given_tokens: int | None = None
 
 
 def memory_fraction_kind(backend: str) -> str:
@@ -140,14 +144,16 @@ def feasible_shape_tokens(
     memory_fraction: float = DEFAULT_MEMORY_FRACTION,
     nextn: int = 0,
     allow_model_download: bool = False,
+    given_tokens: int | None = None,
     role: str = "agg",
     length_hint: str = "",
     on_drop: Callable[[DroppedShape], None] | None = None,
 ) -> dict[ParallelShape, int]:
     """Estimate each distinct shape once and keep those that hold more than `max_seq_len` tokens.
 
-    Returns KV tokens per rank, in order; `on_drop` gets the others, `length_hint` added where the length is
-    to blame. `max_batch_size` and `nextn` do not matter (04 section 6). Raises InputError, NoPerfDatabase.
+    Returns KV tokens per rank, in order, which are `given_tokens` where that is set; `on_drop` gets the
+    others, `length_hint` added where the length is to blame. `max_batch_size` and `nextn` do not matter
+    (04 section 6). Raises InputError, NoPerfDatabase.
     """
     del max_batch_size, nextn
     if max_seq_len is None:
@@ -159,7 +165,7 @@ def feasible_shape_tokens(
         "backend_version": backend_version or resolve_backend_version(hardware_sku, backend),
         "allow_model_download": allow_model_download,
     }
-    knobs = RoleKnobs(max_num_tokens, memory_fraction)
+    knobs = RoleKnobs(max_num_tokens, memory_fraction, given_tokens)
     kept: dict[ParallelShape, int] = {}
     for shape in dict.fromkeys(shapes):
         found = _tokens_or_refusal(shape_engine_key(shape, **engine), knobs, max_seq_len, length_hint)
@@ -170,12 +176,23 @@ def feasible_shape_tokens(
     return kept
 
 
+def _role_tokens(key: EngineKey, knobs: RoleKnobs) -> int:
+    """Give a rank's KV tokens; also where they are given, the model must allow the shape."""
+    try:
+        estimated = _kv_tokens(key, knobs.max_num_tokens, knobs.memory_fraction)
+    except NoKvBudget:
+        if knobs.given_tokens is None:
+            raise
+        return knobs.given_tokens
+    return estimated if knobs.given_tokens is None else knobs.given_tokens
+
+
 def _tokens_or_refusal(
     key: EngineKey, knobs: RoleKnobs, max_seq_len: int, length_hint: str
 ) -> int | tuple[Reason, str]:
     """Give a rank's KV tokens, or category and text of why the shape cannot hold a sequence."""
     try:
-        tokens = _kv_tokens(key, knobs.max_num_tokens, knobs.memory_fraction)
+        tokens = _role_tokens(key, knobs)
     except ShapeNotViable as error:
         return Reason.SHAPE_NOT_VIABLE, str(error).removeprefix(f"{key}: ")
     except NoKvBudget:

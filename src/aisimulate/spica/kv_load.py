@@ -48,7 +48,13 @@ class KVLoadResolution:
 def _rank_tokens(
     sample: Mapping[str, Any], role: str, pool: ReplicaParallelConfig, backend_version: str
 ) -> int:
-    """Estimate one rank's KV tokens with the candidate's own knobs, or raise InfeasibleKVCapacity."""
+    """Give one rank's KV tokens: as given, or estimated with the candidate's own knobs.
+
+    Raises InfeasibleKVCapacity.
+    """
+    blocks = sample.get(f"{role}_num_gpu_blocks")
+    if blocks is not None:
+        return int(blocks) * int(sample[f"{role}_block_size"])
     tokens = estimate_kv_tokens(
         pool.shape,
         model_name=sample["model_name"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.config.base import U32_MAX, FieldError
-from aisimulate.core.limits import MAX_BLOCK_TOKENS, MAX_GPUS, MAX_REQUESTS
+from aisimulate.core.limits import MAX_BLOCK_TOKENS, MAX_BLOCKS, MAX_GPUS, MAX_REQUESTS
 from aisimulate.spica.parallel_enum import ROLES
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def check_space_limits(space: SearchSpace) -> None:
         for role in ROLES[mode]:
             name = f"{role}_block_size"
             _check_block(name, getattr(space, name), space.backend)
+            _check_capacity(f"{role}_num_gpu_blocks", getattr(space, f"{role}_num_gpu_blocks"))
 
 
 def check_request_limits(workload: Workload) -> None:
@@ -37,6 +38,11 @@ def check_request_limits(workload: Workload) -> None:
     if not requests <= MAX_REQUESTS:
         problem = f"num_request_ratio gives {requests:.15g} requests, but at most {MAX_REQUESTS} are possible"
         raise FieldError("num_request_ratio", problem)
+
+
+def _check_capacity(name: str, blocks: int | None) -> None:
+    if blocks is not None and blocks > MAX_BLOCKS:
+        raise FieldError(name, f"{name} must be at most {MAX_BLOCKS}, got {blocks}")
 
 
 def _check_block(name: str, tokens: int, backends: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.forecast.make import make_forecaster, minimum_points, predictor_fields
-from aisimulate.forecast.traffic import TrafficForecaster, Window
+from aisimulate.forecast.traffic import TrafficForecaster, Window, window_loss
 from aisimulate.spica.planner import throughput_intervals
 from aisimulate.spica.presets import LOAD_PREDICTOR_PRESETS
 from aisimulate.workload.windows import aggregate, build_windows, carry_shapes, read_arrivals
@@ -73,22 +73,6 @@ class PresetScore:
 
     loss: float
     n_scored: int
-
-
-def window_loss(predicted: Window, actual: Window) -> float:
-    """Weighted log-scale error: 0.4 each on prefill and decode tokens per window, 0.1 on each mean length."""
-    # Each value is cut at zero before it is multiplied, so that two negative ones do not cancel.
-    guess, truth = ([max(value, 0.0) for value in window] for window in (predicted, actual))
-    return (
-        0.4 * _log_error(guess[0] * guess[1], truth[0] * truth[1])
-        + 0.4 * _log_error(guess[0] * guess[2], truth[0] * truth[2])
-        + 0.1 * _log_error(guess[1], truth[1])
-        + 0.1 * _log_error(guess[2], truth[2])
-    )
-
-
-def _log_error(predicted: float, actual: float) -> float:
-    return abs(math.log1p(predicted) - math.log1p(actual))
 
 
 def evaluate_preset(entry: str | Mapping[str, Any], windows: Sequence[Window], *, warmup: int = 1) -> float:

@@ -221,6 +221,7 @@ def _kv_feasible(
             max_seq_len=request.max_seq_len,
             max_num_tokens=knobs.max_num_tokens,
             memory_fraction=knobs.memory_fraction,
+            given_tokens=knobs.given_tokens,
             role=role,
             length_hint=request.length_hint,
             on_drop=on_drop,

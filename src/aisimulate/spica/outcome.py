@@ -30,6 +30,7 @@ class Reason(StrEnum):
 
     GPU_BUDGET = "gpu_budget"
     KV_CAPACITY = "kv_capacity"
+    LOW_CONFIDENCE = "low_confidence"
     SLA_CONSTRAINT = "sla_constraint"
     BACKEND_TOPOLOGY = "backend_topology"
     RUNTIME_TIMEOUT = "runtime_timeout"

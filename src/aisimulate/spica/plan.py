@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.replay.capabilities import CURRENT
+from aisimulate.spica.calibrated import check_calibration
 from aisimulate.spica.data_notes import data_notes
 from aisimulate.spica.finite_space import branch_backends, finite_size
 from aisimulate.spica.loop import Budget
@@ -100,6 +101,7 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
     branches, branch_notes = _enumerate(filtered, capabilities)
     policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
     notes = [*notes, *trace.notes, *single_gpu_notes(filtered.search_space), *branch_notes]
+    notes += check_calibration(filtered)
     notes += _coverage_notes(filtered, branches, policies)
     if capabilities is not None:  # another evaluator does not use the data
         notes += data_notes(filtered.search_space, branches)

@@ -21,10 +21,11 @@ _MEMORY_FRACTION_NAMES = {
     "trtllm": "free_gpu_memory_fraction",
 }
 
-# Plan key -> rank key. num_gpu_blocks is never given: the replay derives it from the memory model.
+# Plan key -> rank key. Without num_gpu_blocks the replay derives it from the memory model.
 _RANK_KEYS = {
     "engine_type": "backend",
     "block_size": "block_size",
+    "num_gpu_blocks": "num_gpu_blocks",
     "max_num_batched_tokens": "max_num_batched_tokens",
     "max_num_seqs": "max_num_seqs",
     "enable_prefix_caching": "enable_prefix_caching",
@@ -174,7 +175,8 @@ def _role(args: Mapping[str, Any], plan: DeploymentPlan) -> Payload:
     if "num_g3_blocks" in args:
         rank["g3_offload"] = {name: args[key] for key, name in _DISK_KEYS.items() if key in args}
     timing = {name: args[key] for key, name in _TIMING_KEYS.items() if key in args}
-    timing[_MEMORY_FRACTION_NAMES[args["aic_backend"]]] = args["gpu_memory_utilization"]
+    if "num_gpu_blocks" not in args:
+        timing[_MEMORY_FRACTION_NAMES[args["aic_backend"]]] = args["gpu_memory_utilization"]
     rank["timing_model"] = {"type": "external", "provider": "aic", "config": timing}
     return {
         "tensor_parallel_size": args["aic_tp_size"],

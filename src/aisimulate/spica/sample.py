@@ -104,7 +104,9 @@ def _engine_fields(mode: str, space: SearchSpace, selection: Mapping[str, Any]) 
     roles = ROLES[mode]
     knobs = [f"{role}_{name}" for role in roles for name in _ROLE_KNOBS]
     pinned = [f"{role}_{name}" for role in roles for name in _ROLE_PINNED]
-    return {knob: selection[knob] for knob in knobs} | {name: getattr(space, name) for name in pinned}
+    fields = {knob: selection[knob] for knob in knobs} | {name: getattr(space, name) for name in pinned}
+    capacities = {name: getattr(space, name) for name in (f"{role}_num_gpu_blocks" for role in roles)}
+    return fields | {name: blocks for name, blocks in capacities.items() if blocks is not None}
 
 
 def _router_fields(space: SearchSpace, selection: Mapping[str, Any]) -> dict[str, Any]:

@@ -196,7 +196,8 @@ def _context(plan: SearchPlan, evaluator: Evaluator | None, check: bool) -> Eval
     sku, asked = config.search_space.hardware_sku, config.search_space.backend_version
     return EvaluationContext(
         config=config,
-        evaluator=evaluator or ReplayEvaluator(config.workload, config.goal, check=check),
+        evaluator=evaluator
+        or ReplayEvaluator(config.workload, config.goal, check=check, calibration=config.calibration),
         backend_versions={
             name: resolve_backend_version(sku, name, asked.get(name)) for name in plan.backends
         },

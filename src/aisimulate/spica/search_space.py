@@ -106,9 +106,15 @@ def favourable_role_knobs(search_space: SearchSpace, deployment_mode: str) -> di
         role: RoleKnobs(
             max_num_tokens=min(getattr(search_space, f"{role}_max_num_batched_tokens")),
             memory_fraction=getattr(search_space, f"{role}_gpu_memory_utilization"),
+            given_tokens=_given_tokens(search_space, role),
         )
         for role in ROLES[deployment_mode]
     }
+
+
+def _given_tokens(search_space: SearchSpace, role: str) -> int | None:
+    blocks: int | None = getattr(search_space, f"{role}_num_gpu_blocks")
+    return None if blocks is None else blocks * int(getattr(search_space, f"{role}_block_size"))
 
 
 def _not_simulated(

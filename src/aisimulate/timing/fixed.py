@@ -33,6 +33,8 @@ class FixedTimer:
         """Duration of one decode forward."""
         return self._decode_ns
 
+    beside_ns = decode_ns
+
     def fused_ns(self, spans: Sequence[tuple[int, int]], batch: int, context_tokens: int) -> int:
         """Duration of one forward over chunks and decoders: the longer of the two times."""
         return max(self._prefill_ns, self._decode_ns) if batch else self._prefill_ns

@@ -16,6 +16,7 @@ class OneSidedTimer:
     """
 
     __slots__ = (
+        "beside_ns",
         "decode_ns",
         "decodes_ns",
         "durations_ns",
@@ -32,6 +33,7 @@ class OneSidedTimer:
         self.prefill_ns = timer.prefill_ns if prefills else _no_prefill_ns
         self.fused_ns = timer.fused_ns
         self.decode_ns = _no_decode_ns if prefills else timer.decode_ns
+        self.beside_ns = self.decode_ns  # with prefills for nothing, a pass is a decode forward
         # All of these speak of runs of decode passes, which a prefill worker never has.
         self.run_ns = timer.run_ns
         self.run_floor_ns = timer.run_floor_ns

@@ -8,12 +8,12 @@ from aisimulate.report.engines.command import option
 from aisimulate.report.export.config_map import FOLDER, config_map, mount_files
 from aisimulate.report.export.coverage import unexpressed
 from aisimulate.report.export.deployment import GPUS_PER_NODE, Export, refuse_nodes
+from aisimulate.report.export.fronts import PORT, Front, balancer, pair_front
 from aisimulate.report.export.texts import head, yaml_text
 
 if TYPE_CHECKING:
     from aisimulate.report.export.deployment import Deployment, Pool
 
-_PORT = 8000
 _IMAGES = {
     "vllm": "vllm/vllm-openai:v{}",
     "sglang": "lmsysorg/sglang:v{}",
@@ -23,12 +23,12 @@ _PAIR_REMARK = "the way from a prefill to a decode worker: a proxy for the engin
 
 
 def export_compose(deployment: Deployment, target: str) -> Export:
-    """Write a compose file with a service per worker, and a round robin in front of a single pool.
+    """Write a compose file with a service per worker, and what stands in front of them.
 
     Raises InputError for workers that span nodes.
     """
     refuse_nodes(deployment, target)
-    remarks = _remarks(deployment)
+    remarks = unexpressed(deployment, ())
     services: dict[str, Any] = {}
     first_gpu = 0
     for pool in deployment.pools:
@@ -36,9 +36,12 @@ def export_compose(deployment: Deployment, target: str) -> Export:
             services[f"{pool.role.name}-{number}"] = _service(deployment, pool, first_gpu)
             first_gpu += pool.role.gpus_per_worker
     files = deployment.files
-    if not deployment.is_pair:
-        files["nginx.conf"] = _balancer(list(services))
-        services["front"] = _front(list(services))
+    workers = list(services)
+    if front := _fronted(deployment, workers):
+        services["front"] = _front_service(front, workers)
+        files |= front.files
+    else:
+        remarks.append(_PAIR_REMARK)
     if first_gpu > GPUS_PER_NODE:
         remarks.append(f"more than one machine: the GPUs are numbered 0 to {first_gpu - 1} on this one")
     document = {"services": services, "volumes": {"huggingface": {}}}
@@ -49,17 +52,14 @@ def export_compose(deployment: Deployment, target: str) -> Export:
 def export_kubernetes(deployment: Deployment, target: str) -> Export:
     """Write a Deployment and a Service for each role. Raises InputError for workers that span nodes."""
     refuse_nodes(deployment, target)
-    remarks = _remarks(deployment)
+    remarks = unexpressed(deployment, ())
+    if deployment.is_pair:
+        remarks.append(_PAIR_REMARK)
     files = deployment.files
     documents = [config_map(deployment, files)] if files else []
     for pool in deployment.pools:
         documents += [_kubernetes_deployment(deployment, pool), _kubernetes_service(deployment, pool)]
     return Export({"kubernetes.yaml": yaml_text(documents, head(deployment, remarks))}, remarks)
-
-
-def _remarks(deployment: Deployment) -> list[str]:
-    remarks = unexpressed(deployment, ())
-    return [*remarks, _PAIR_REMARK] if deployment.is_pair else remarks
 
 
 def _image(deployment: Deployment) -> str:
@@ -70,7 +70,7 @@ def _arguments(pool: Pool) -> list[str]:
     """Give the arguments in a container, where files lie in a folder and the server must listen to all."""
     command = pool.command
     named = [f"{FOLDER}/{item}" if item in command.files else item for item in command.argv]
-    served = [*option("--host", "0.0.0.0"), *option("--port", _PORT)]
+    served = [*option("--host", "0.0.0.0"), *option("--port", PORT)]
     return [*named, *served]
 
 
@@ -102,30 +102,23 @@ def _escaped(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _front(workers: list[str]) -> dict[str, Any]:
-    return {
-        "image": "nginx:stable",
-        "ports": [f"127.0.0.1:{_PORT}:{_PORT}"],
-        "volumes": ["./nginx.conf:/etc/nginx/nginx.conf:ro"],
+def _fronted(deployment: Deployment, workers: list[str]) -> Front | None:
+    if not deployment.is_pair:
+        return balancer(workers)
+    pools = {role: [name for name in workers if name.startswith(role)] for role in ("prefill", "decode")}
+    return pair_front(deployment.backend, _image(deployment), pools)
+
+
+def _front_service(front: Front, workers: list[str]) -> dict[str, Any]:
+    own = {"entrypoint": [], "command": front.command} if front.command else {}
+    service = {
+        "image": front.image,
+        **own,
+        "ports": [f"127.0.0.1:{PORT}:{PORT}"],
+        "volumes": [f"./{name}:{place}:ro" for name, place in front.places.items()],
         "depends_on": workers,
     }
-
-
-def _balancer(workers: list[str]) -> str:
-    servers = "".join(f"    server {name}:{_PORT};\n" for name in workers)
-    return (
-        "# Round robin over the workers, as it was simulated.\n"
-        "events {}\n"
-        "http {\n"
-        f"  upstream workers {{\n{servers}  }}\n"
-        "  server {\n"
-        f"    listen {_PORT};\n"
-        "    location / {\n"
-        "      proxy_pass http://workers;\n"
-        "      proxy_buffering off;\n"
-        "      proxy_read_timeout 1h;\n"
-        "    }\n  }\n}\n"
-    )
+    return {key: value for key, value in service.items() if value or key == "entrypoint"}
 
 
 # Kubernetes -------------------------------------------------------------------------------------------
@@ -141,12 +134,12 @@ def _kubernetes_deployment(deployment: Deployment, pool: Pool) -> dict[str, Any]
         "name": "engine",
         "image": _image(deployment),
         "command": _arguments(pool),
-        "ports": [{"containerPort": _PORT}],
+        "ports": [{"containerPort": PORT}],
         "envFrom": [{"secretRef": {"name": "hf-token-secret", "optional": True}}],
         "resources": {"limits": {"nvidia.com/gpu": str(pool.role.gpus_per_worker)}},
-        "readinessProbe": {"httpGet": {"path": "/health", "port": _PORT}, "failureThreshold": 3},
+        "readinessProbe": {"httpGet": {"path": "/health", "port": PORT}, "failureThreshold": 3},
         "startupProbe": {
-            "httpGet": {"path": "/health", "port": _PORT},
+            "httpGet": {"path": "/health", "port": PORT},
             "periodSeconds": 10,
             "failureThreshold": 360,
         },
@@ -171,5 +164,5 @@ def _kubernetes_service(deployment: Deployment, pool: Pool) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": f"{deployment.name}-{pool.role.name}", "labels": labels},
-        "spec": {"selector": labels, "ports": [{"port": _PORT, "targetPort": _PORT}]},
+        "spec": {"selector": labels, "ports": [{"port": PORT, "targetPort": PORT}]},
     }

@@ -6,9 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.report.confidence import UNKNOWN
 from aisimulate.report.launch import launch_lines, surrounding_lines
 from aisimulate.report.page.importance import importance, varied_fields, varied_knobs
 from aisimulate.report.shapes import candidate_text, shape_text, telling_fields
+from aisimulate.spica.confidence import config_confidence
 from aisimulate.spica.reported import was_short
 from aisimulate.spica.score import rank
 
@@ -26,13 +28,18 @@ _NO_KNOBS = ("used_gpus", "backend_version")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A feasible candidate: `place` in the ranking from 1 (None behind a front), `number` of its attempt."""
+    """A feasible candidate: `place` in the ranking from 1 (None behind a front), `number` of its attempt.
+
+    `grade` is the confidence in its data, and `reasons` say why it is not higher.
+    """
 
     number: int
     attempt: Attempt
     candidate: Candidate
     place: int | None
     label: str
+    grade: str = UNKNOWN
+    reasons: tuple[str, ...] = ()
 
 
 def candidate_rows(run: RecordedRun) -> list[Row]:
@@ -53,9 +60,15 @@ def candidate_rows(run: RecordedRun) -> list[Row]:
             candidate,
             places.get(id(candidate)),
             candidate_text(candidate, telling) + _IN_PART * was_short(candidate),
+            *_confidence(candidate),
         )
         for candidate in ordered
     ]
+
+
+def _confidence(candidate: Candidate) -> tuple[str, tuple[str, ...]]:
+    found = config_confidence(candidate.config)
+    return (UNKNOWN, ()) if found is None else (found.grade, found.reasons)
 
 
 def _without_doubles(others: Sequence[Candidate], ranked: Sequence[Candidate]) -> list[Candidate]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from aisimulate.report.confidence import candidate_confidence_text
 from aisimulate.report.evidence import TIMING_MODES, rivals
 from aisimulate.spica.config import Workload
 from aisimulate.spica.outcome import Status
@@ -39,6 +40,7 @@ def evidence(run: RecordedRun) -> dict[str, str]:
         f"on {space.hardware_sku}; between measured points they are interpolated, beyond them extrapolated",
         "Time of a mixed pass": f"{space.timing_mode}: {TIMING_MODES[space.timing_mode]}",
         **_settings(run.config),
+        **_confidence(run),
         "Seed": str(facts.get("seed", "not recorded")),
         "Traffic": f"SHA-256 {digest}" if digest else "synthetic, drawn from the seed",
         "Search": f"SHA-256 {facts.get('config_sha256', 'not recorded')} of its configuration",
@@ -54,6 +56,11 @@ def _settings(config: SmartSearchConfig) -> dict[str, str]:
         given = frontend.model_dump(exclude_none=True).items()
         found["Front end"] = ", ".join(f"{name} {value}" for name, value in given) or "without effect"
     return found
+
+
+def _confidence(run: RecordedRun) -> dict[str, str]:
+    text = candidate_confidence_text(run.candidates[0]) if run.candidates else ""
+    return {"Confidence in the data of the first": text} if text else {}
 
 
 def counts(run: RecordedRun) -> dict[str, int]:

@@ -55,9 +55,9 @@ def page_html(
     scrubber = Scrubber(_paths(run) if other is None else [*_paths(run), *_paths(other)])
     data = _data(run, rows, shown, rated, asked_yaml(run, scrubber))
     data |= {"live": live, "inside": {number: _inside(item) for number, item in (inside or {}).items()}}
-    scripts = {"plotly": plotly_js(), "page": "\n".join(_asset(name) for name in _SCRIPTS)}
+    scripts = {"plotly": plotly_js(), "page": "\n".join(asset(name) for name in _SCRIPTS)}
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             run=run,
@@ -72,8 +72,8 @@ def page_html(
             comparison=[] if other is None else scrubber.value(comparison_rows(run, other)),
             data=script_json(scrubber.value(data)),
             scripts=scripts,
-            script_hashes=" ".join(_csp_hash(text) for text in scripts.values()),
-            style=_asset("page.css"),
+            script_hashes=" ".join(csp_hash(text) for text in scripts.values()),
+            style=asset("page.css"),
             live=live,
             scrub=scrubber.text,
         )
@@ -135,7 +135,8 @@ def _figure(figure: Figure) -> dict[str, str]:
     return {"name": figure.name, "title": figure.title, "unit": figure.unit, "better": figure.better}
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Give the environment of the templates, which escapes every text."""
     environment = Environment(
         loader=PackageLoader("aisimulate.report.page", "assets"),
         autoescape=True,
@@ -147,10 +148,12 @@ def _environment() -> Environment:
     return environment
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Read a file of the page's assets."""
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def _csp_hash(script: str) -> str:
+def csp_hash(script: str) -> str:
+    """Give the hash by which a content security policy allows a script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest}'"

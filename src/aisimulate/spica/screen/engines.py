@@ -74,6 +74,9 @@ class ScreenEngines:
         """Return the tokens that a rank holds in whole blocks; 0 where that cannot be told."""
         fraction = getattr(self._space, f"{role}_gpu_memory_utilization")
         block_tokens: int = getattr(self._space, f"{role}_block_size")
+        blocks: int | None = getattr(self._space, f"{role}_num_gpu_blocks")
+        if blocks is not None:
+            return blocks * block_tokens
         try:
             tokens = estimate_kv_tokens(
                 shape, **self._engines[backend], max_num_tokens=max_num_tokens, memory_fraction=fraction

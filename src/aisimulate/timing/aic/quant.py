@@ -31,11 +31,15 @@ _DTYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModes:
-    """`arguments`: what to pass to the SDK. `effective`: what the model then runs with, under our names."""
+    """`arguments`: what to pass to the SDK. `effective`: what the model then runs with, under our names.
+
+    Of the `advisories`, `replaced` tell of data types without data.
+    """
 
     arguments: dict[str, Any]
     effective: dict[str, str]
     advisories: tuple[str, ...] = field(default=())
+    replaced: tuple[str, ...] = field(default=())
 
 
 @lru_cache(maxsize=1024)
@@ -57,7 +61,7 @@ def resolve_modes(key: EngineKey) -> ResolvedModes:
         config = model_config(key, overrides)
         resolve_dsv4_moe_arch(config, model, system_name=key.system, backend_name=key.backend)
         resolve_nvfp4_for_system(config, key.system, model, backend_name=key.backend)
-        advisories = _resolve_attention(key, model, config)
+        replaced = _resolve_attention(key, model, config)
         effective = replace(config)
         get_model(model, effective, key.backend)
     modes = {name: _mode(effective, argument) for name, (argument, _) in _DTYPES.items()}
@@ -65,7 +69,8 @@ def resolve_modes(key: EngineKey) -> ResolvedModes:
     return ResolvedModes(
         {argument: mode for argument, mode in arguments.items() if mode},
         {name: mode for name, mode in modes.items() if mode},
-        advisories + _anomalies(key, modes),
+        replaced + _anomalies(key, modes),
+        replaced,
     )
 
 

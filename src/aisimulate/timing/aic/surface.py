@@ -180,6 +180,8 @@ class AicTimer:
         first, first_ns, slope, _ = self._rows[batch][index]
         return first_ns + slope * (context - first)
 
+    beside_ns = decode_ns
+
     def run_ns(self, batch: int, context_tokens: int, passes: int) -> int:
         """Exact duration of a run: one closed form per segment it crosses."""
         context = context_tokens // batch
@@ -265,6 +267,8 @@ class ExactAicTimer(AicTimer):
         if known is None:
             known = self._decodes[key] = self._prices.decode_ns(*key)
         return known
+
+    beside_ns = decode_ns
 
     def run_ns(self, batch: int, context_tokens: int, passes: int) -> int:
         """Exact duration of a run, pass by pass."""

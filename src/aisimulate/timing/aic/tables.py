@@ -111,9 +111,9 @@ def decode_axes(key: EngineKey) -> tuple[Axis, ...]:
 
 
 def _axes(key: EngineKey, length_tables: tuple[str, ...]) -> Iterator[Axis]:
-    files: dict[str, list[str]] = {}
+    files: dict[str, tuple[str, ...]] = {}
     for source in table_sources(key):
-        files.setdefault(source.table, []).append(source.path)
+        files[source.table] = (*files.get(source.table, ()), source.path)
     for table, paths in files.items():
         if table in _TOKEN_COLUMNS:
             yield Axis(table, "tokens", _values(paths, _TOKEN_COLUMNS[table]))
@@ -122,7 +122,8 @@ def _axes(key: EngineKey, length_tables: tuple[str, ...]) -> Iterator[Axis]:
             yield Axis(table, "length", _values(paths, "isl", "step"))
 
 
-def _values(paths: list[str], *columns: str) -> tuple[int, ...]:
+@lru_cache(maxsize=256)
+def _values(paths: tuple[str, ...], *columns: str) -> tuple[int, ...]:
     """Distinct sums of the columns over all rows of the files."""
     import numpy as np  # noqa: PLC0415 - costs start-up time
     from pyarrow import parquet  # noqa: PLC0415 - costs start-up time

@@ -224,9 +224,11 @@ function drawLatencies(id, rows) {
   const colours = [colour("accent"), colour("front"), colour("second"), colour("soft")];
   const traces = [];
   rows.forEach((row, which) => LATENCIES.forEach(([latency, title], index) => {
-    const found = quantilesOf(row, latency).filter(([value]) => value > 0);
+    const percentiles = DATA.inside[row.number]?.percentiles[latency];
+    const known = percentiles ? percentiles.map((value, percent) => [value, percent / 100]) : quantilesOf(row, latency);
+    const found = known.filter(([value]) => value > 0);
     if (!found.length) return;
-    traces.push({ type: "scatter", mode: "lines+markers", x: found.map(([value]) => value), y: found.map(([, share]) => share),
+    traces.push({ type: "scatter", mode: percentiles ? "lines" : "lines+markers", x: found.map(([value]) => value), y: found.map(([, share]) => share),
       name: rows.length > 1 ? `${title}, ${row.number}` : title, line: { color: colours[index], dash: which ? "dash" : "solid", width: 2 },
       marker: { size: 5, symbol: which ? "square" : "circle" }, hovertemplate: "%{y:.0%} take at most %{x:,.1f} ms<extra></extra>" });
   }));

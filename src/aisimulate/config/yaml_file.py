@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import yaml
 from yaml.constructor import ConstructorError
 
+from aisimulate.config.yaml_scalars import PREFIX, RESOLVERS, construct, construct_text
 from aisimulate.core.shown import cut
-from aisimulate.spica.yaml_scalars import PREFIX, RESOLVERS, construct, construct_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,160 @@
+"""From a log and the settings of its engine to a calibration."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from aisimulate.config.aic import aic_config
+from aisimulate.config.calibration import (
+    VERSION,
+    Calibration,
+    CalibrationError,
+    CalibrationKey,
+    CalibrationSource,
+    StepModel,
+    TimingMode,
+)
+from aisimulate.core.errors import InputError
+from aisimulate.fidelity.calibrate.fit import Family, Fit, Scales, Steps, fit_families
+from aisimulate.fidelity.calibrate.identified import doubts
+from aisimulate.fidelity.calibrate.loss import Errors, errors
+from aisimulate.fidelity.calibrate.offset import ttft_offset_ms
+from aisimulate.fidelity.calibrate.replayer import Candidate, LogReplayer
+from aisimulate.replay.calibrated import engine_of
+
+if TYPE_CHECKING:
+    from aisimulate.config.payload import Execution
+    from aisimulate.fidelity.calibrate.replayer import Replayed
+    from aisimulate.fidelity.calibrate.request_log import RequestLog
+
+MODES: tuple[TimingMode, ...] = ("additive", "fused", "half")
+FIT_REQUESTS = 60
+EVALUATIONS = 40
+_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to calibrate. `timing_mode` None lets the training loss choose; `evaluations` replays for a search.
+
+    `model`, `system` and `engine_version` name what the settings do not tell.
+    """
+
+    fit_requests: int = FIT_REQUESTS
+    timing_mode: TimingMode | None = None
+    table_free: bool = False
+    evaluations: int = EVALUATIONS
+    model: str | None = None
+    system: str | None = None
+    engine_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A calibration, and how far replays are off before and after it.
+
+    `before` are the settings as they are; None without tables. Of both, the errors of the fitted requests
+    come first and those of the held-out ones second; None where none is left.
+    """
+
+    calibration: Calibration
+    before: tuple[Errors, Errors | None] | None
+    after: tuple[Errors, Errors | None]
+    losses: tuple[tuple[str, float], ...]
+    fitted: int
+    held_out: int
+    replays: int
+
+
+def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcome:
+    """Fit pass times to the first requests of a log; deterministic.
+
+    Raises `InputError` when the settings do not suit, and what replays raise.
+    """
+    count = min(options.fit_requests, len(log))
+    replayer = LogReplayer(execution, log.workload())
+    modes = _modes(execution, options)
+    families: list[Family] = [Steps()] if options.table_free else [Scales(mode) for mode in modes]
+    fits = fit_families(log, replayer, count, families, options.evaluations)
+    best = min(fits, key=lambda fit: fit.loss)
+    notes = doubts(log, replayer, count, best)
+    replayed = replayer.replay(best.candidate)
+    offset_ms = ttft_offset_ms(log, replayed, count)
+    after = _both(log, replayed.later(offset_ms), count)
+    plain = Candidate(execution.spec.engine.rank.timing_mode)
+    calibration = _calibration(log, execution, options, best, after[0], notes, count)
+    return Outcome(
+        calibration=calibration.model_copy(update={"ttft_offset_ms": offset_ms}),
+        before=None if options.table_free else _both(log, replayer.replay(plain), count),
+        after=after,
+        losses=tuple((fit.candidate.timing_mode, fit.loss) for fit in fits),
+        fitted=count,
+        held_out=len(log) - count,
+        replays=replayer.replays,
+    )
+
+
+def _modes(execution: Execution, options: Options) -> tuple[TimingMode, ...]:
+    if execution.spec.engine.rank.backend == "sglang":
+        if options.timing_mode not in (None, "additive"):
+            raise InputError(f"--timing-mode {options.timing_mode}: sglang never mixes passes")
+        return ("additive",)
+    return MODES if options.timing_mode is None else (options.timing_mode,)
+
+
+def _both(log: RequestLog, replayed: Replayed, count: int) -> tuple[Errors, Errors | None]:
+    rest = errors(log, replayed, slice(count, None)) if len(log) > count else None
+    return errors(log, replayed, slice(0, count)), rest
+
+
+def _calibration(
+    log: RequestLog,
+    execution: Execution,
+    options: Options,
+    fit: Fit,
+    training: Errors,
+    notes: list[str],
+    count: int,
+) -> Calibration:
+    candidate = fit.candidate
+    model = candidate.step_model
+    told = {name: round(value, _DIGITS) for name, value in asdict(training).items() if value is not None}
+    return Calibration(
+        version=VERSION,
+        key=_key(execution, options),
+        prefill_scale=candidate.prefill_scale,
+        decode_scale=candidate.decode_scale,
+        timing_mode=_mode(execution, candidate),
+        step_model=None if model is None else StepModel(**model.model_dump(exclude={"type"})),
+        training_error=CalibrationError(**told),
+        source=CalibrationSource(
+            file=log.file,
+            sha256=log.sha256,
+            format=log.format,
+            requests=count,
+            engine_version=options.engine_version,
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _mode(execution: Execution, candidate: Candidate) -> TimingMode | None:
+    if execution.spec.engine.rank.backend == "sglang":
+        return None
+    return next(mode for mode in MODES if mode == candidate.timing_mode)
+
+
+def _key(execution: Execution, options: Options) -> CalibrationKey:
+    """Name the engine; what the settings tell may not be told otherwise by the options."""
+    role = execution.spec.engine.role(None)
+    key = engine_of(role, aic_config(role.rank))
+    changes = {}
+    for name in ("model", "system"):
+        own, told = getattr(key, name), getattr(options, name)
+        if told is None:
+            continue
+        if own not in (None, told):
+            raise InputError(f"--{name} {told}: the engine settings say {own}")
+        changes[name] = told
+    return key.model_copy(update=changes)

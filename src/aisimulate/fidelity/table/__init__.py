@@ -1,0 +1,1 @@
+"""Calibration from a benchmark table: means at a few loads, instead of a log of requests."""

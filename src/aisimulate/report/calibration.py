@@ -1,0 +1,99 @@
+"""The outcome of a calibration on the terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.report.columns import aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aisimulate.fidelity.calibrate.calibration import Outcome
+    from aisimulate.fidelity.calibrate.loss import Errors
+
+_TITLES = {"ttft": "TTFT mean", "tpot": "ITL per request mean", "e2e": "request latency mean"}
+_TITLES |= {"throughput": "output throughput"}
+_MISSING = "-"
+
+
+def outcome_table(outcome: Outcome) -> str:
+    """Lay out what was fitted, and the errors (simulated / measured - 1) before and after it."""
+    lines = [*_head(outcome), "", *_errors(outcome), ""]
+    lines += [f"warning: {note}" for note in outcome.calibration.notes]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def outcome_json(outcome: Outcome) -> str:
+    """Write the same as JSON, with the calibration."""
+    document = {
+        "calibration": outcome.calibration.model_dump(mode="json", exclude_none=True),
+        "fitted_requests": outcome.fitted,
+        "held_out_requests": outcome.held_out,
+        "replays": outcome.replays,
+        "training_losses": dict(outcome.losses),
+        "errors": {name: _part(*pair) for name, pair in _stages(outcome)},
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def applied_text(calibration: Mapping[str, Any]) -> str:
+    """Say on one line that a calibration was applied, and how well it fits what it was made from.
+
+    `calibration` is what the provenance of a report says of it.
+    """
+    factors = f"prefill x {calibration['prefill_scale']:.3f}, decode x {calibration['decode_scale']:.3f}"
+    what = f"a step model, {factors}" if calibration["step_model"] else factors
+    size = next((f", {calibration[name]} {name}" for name in ("requests", "rows") if name in calibration), "")
+    told = calibration["training_error"]
+    errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
+    return f"calibrated by {calibration['file']}{size}: {what}; training error: {errors}"
+
+
+def calibration_line(calibration: Mapping[str, Any]) -> str:
+    """Say the same of what is in a calibration file, before any load is known."""
+    told = {**calibration, **calibration["source"], "step_model": "step_model" in calibration}
+    return applied_text({"training_error": {}, **told})
+
+
+def _head(outcome: Outcome) -> Iterator[str]:
+    calibration = outcome.calibration
+    key = calibration.key.model_dump(exclude_none=True)
+    yield "engine: " + ", ".join(f"{name} {value}" for name, value in key.items())
+    source = calibration.source
+    yield (
+        f"log: {source.file} ({source.format}), fitted on the first {outcome.fitted} requests, "
+        f"{outcome.held_out} held out, {outcome.replays} replays"
+    )
+    if calibration.ttft_offset_ms:
+        yield f"clients see everything {calibration.ttft_offset_ms:g} ms later (ttft_offset_ms)"
+    if calibration.step_model is not None:
+        terms = calibration.step_model.model_dump()
+        yield "step model: " + ", ".join(f"{name} {value:.6g}" for name, value in terms.items())
+        return
+    yield f"prefill_scale {calibration.prefill_scale:.4f}, decode_scale {calibration.decode_scale:.4f}"
+    losses = ", ".join(f"{name} {loss:.4f}" for name, loss in outcome.losses)
+    yield f"mixed passes: {calibration.timing_mode or 'none'} (training loss: {losses})"
+
+
+def _errors(outcome: Outcome) -> list[str]:
+    rows = [["error of the mean"]]
+    columns: list[Errors | None] = []
+    for name, (training, held_out) in _stages(outcome):
+        rows[0] += [f"{name}, fitted", f"{name}, held out"]
+        columns += [training, held_out]
+    for field, title in _TITLES.items():
+        values = (None if item is None else getattr(item, field) for item in columns)
+        rows.append([title, *(_MISSING if value is None else f"{value:+.2%}" for value in values)])
+    return aligned(rows)
+
+
+def _stages(outcome: Outcome) -> list[tuple[str, tuple[Errors, Errors | None]]]:
+    before = [] if outcome.before is None else [("before", outcome.before)]
+    return [*before, ("after", outcome.after)]
+
+
+def _part(training: Errors, held_out: Errors | None) -> dict[str, Any]:
+    return {"fitted": asdict(training), "held_out": None if held_out is None else asdict(held_out)}
