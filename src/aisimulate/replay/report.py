@@ -79,8 +79,9 @@ def _records(outcome: ReplayOutcome) -> list[Report]:
 def _engine_records(outcome: ReplayOutcome) -> list[Report]:
     if outcome.prefill_workers:
         ranks = outcome.prefill_dp_size, outcome.dp_size
-        return build_handoff_records(outcome.sequences, *ranks, outcome.routes)
-    records = build_records(outcome.sequences, outcome.dp_size, outcome.plays, outcome.routes.get("agg"))
+        records = build_handoff_records(outcome.sequences, *ranks, outcome.routes)
+    else:
+        records = build_records(outcome.sequences, outcome.dp_size, outcome.plays, outcome.routes.get("agg"))
     return records if not outcome.look_ahead else [with_scheduled(record) for record in records]
 
 
