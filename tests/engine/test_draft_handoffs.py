@@ -44,3 +44,15 @@ def test_requests_that_take_each_others_blocks_end(tmp_path: Path) -> None:
         case["rows"]
     )
     assert report_handoffs(report) == handoff_records(replay_disaggregated(case["payload"]))
+
+
+def test_a_head_waits_for_blocks_of_prompts_that_are_handed_over(tmp_path: Path) -> None:
+    """It would fit but for the blocks it shares, and nobody runs whom it could preempt."""
+    case = json.loads((DATA / "draft_handoff_blocked.json").read_text())
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in case["rows"]))
+    case["payload"]["traffic"]["trace_paths"] = [str(path)]
+    records = execute(case["payload"])["per_request"]
+
+    ends = sorted(record["terminal_time_ms"] for record in records)
+    assert ends == pytest.approx(case["terminal_times_ms"], abs=1e-6)

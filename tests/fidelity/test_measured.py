@@ -73,6 +73,24 @@ def test_instants_count_from_the_first_arrival(tool, written):
     np.testing.assert_allclose(requests.last_token_ms, lasts, atol=1e-3)
 
 
+@pytest.mark.parametrize("tool", ["aiperf-records", "inference-perf-requests", "aisimulate-records"])
+def test_totals_that_a_file_does_not_tell_come_from_its_requests(tool, written):
+    run = read_run(written(DETAILED[tool]))
+    expected = {
+        "duration_ms": made.DURATION_S * 1000.0,
+        "request_throughput_rps": len(made.REQUESTS) / made.DURATION_S,
+        "output_throughput_tok_s": sum(made.OUTPUTS) / made.DURATION_S,
+        "total_throughput_tok_s": (sum(made.INPUTS) + sum(made.OUTPUTS)) / made.DURATION_S,
+    }
+    for metric, value in expected.items():
+        assert run.statistics(metric) == {"value": pytest.approx(value, rel=1e-6)}, metric
+
+
+def test_totals_that_a_file_tells_are_kept(written):
+    run = read_run(written(changed(made.vllm(), output_throughput=1.0)))
+    assert run.statistics("output_throughput_tok_s") == {"value": 1.0}
+
+
 def test_our_records_tell_when_a_request_was_scheduled(written):
     requests = read_run(written(DETAILED["aisimulate-records"])).requests
     np.testing.assert_allclose(requests.scheduled_ms - requests.arrival_ms, 1.0)
@@ -123,6 +141,18 @@ def test_guidellm_weighs_requests_by_their_tokens(written):
         told, computed = summary.statistics(metric), ours.statistics(metric)
         for statistic in ("mean", "p50", "p90", "p99", "min", "max"):
             assert computed[statistic] == pytest.approx(told[statistic]), (metric, statistic)
+
+
+@pytest.mark.parametrize("name", ["request_goodput", "request_goodput:"])
+def test_goodput_of_vllm_has_two_spellings(name, written):
+    run = read_run(written(changed(made.vllm(detailed=False), **{name: 2.5})))
+    assert run.reported["goodput_request_throughput_rps"] == {"value": 2.5}
+
+
+def test_chunks_of_aiperf_are_gaps(written):
+    chunks = {"unit": "ms", "avg": 12.0, "p99": 118.0}
+    run = read_run(written(changed(made.aiperf(), inter_chunk_latency=chunks)))
+    assert run.statistics("itl_ms") == {"mean": 12.0, "p99": 118.0}
 
 
 def test_failed_and_warm_up_requests_are_left_out_and_counted(written):

@@ -8,6 +8,8 @@ from .content import Identities
 from .fleet import Worker
 from .request import Request
 from .scheduler import Pass, RankScheduler
+from .sglang import Pass as SglangPass
+from .sglang import SglangScheduler
 
 
 class AheadScheduler(RankScheduler):
@@ -40,6 +42,52 @@ class AheadScheduler(RankScheduler):
         return [request for request, _, _ in ended]
 
 
+class AheadSglangScheduler(SglangScheduler):
+    """The same with SGLang's rules: what is computed is in the tree at once, but locked until the end."""
+
+    def __init__(
+        self, rank: dict[str, Any], identities: Identities, dp_size: int = 1, number: int = 0
+    ) -> None:
+        super().__init__(rank, identities, dp_size, number)
+        self.ending: list[tuple[Request, str, str | None]] = []
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether requests that do not run hold pages, which they will give back."""
+        return self.leaving > 0
+
+    def plan(self, now_ns: int, may_prefill: bool = True) -> SglangPass:
+        """Choose the work of a pass; if there is none, nothing happened."""
+        ratio = self.ratio
+        work = super().plan(now_ns, may_prefill)
+        if not _is_something(work):
+            self.ratio = ratio
+        return work
+
+    def begin(self, work: SglangPass, end_ns: int) -> None:
+        """Book what a pass that ends at `end_ns` brings."""
+        self.ending += [(request, "rejected", reason) for request, reason in work.rejected]
+        work.rejected = []
+        self.settle(work, end_ns)
+
+    def _complete(self, request: Request, end_ns: int) -> None:
+        if self.caching:
+            self._cache_completed(request)
+        if request in self.running:
+            self.running.remove(request)
+        self.ending.append((request, "completed", None))
+        self.leaving += 1
+
+    def end(self, end_ns: int) -> list[Request]:
+        """Let those go whose last pass ended now."""
+        ended, self.ending, self.leaving = self.ending, [], 0
+        for request, status, reason in ended:
+            if status == "completed":
+                self._release(request)
+            request.end(end_ns, status, reason)
+        return [request for request, _, _ in ended]
+
+
 class AheadWorker(Worker):
     """`dp_size` ranks with a pass in flight and the next one planned."""
 
@@ -50,6 +98,8 @@ class AheadWorker(Worker):
         self.planned = []
 
     def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
+        if rank.get("backend") == "sglang":
+            return [AheadSglangScheduler(rank, identities, dp_size, first + i) for i in range(dp_size)]
         return [AheadScheduler(rank, identities, first + index) for index in range(dp_size)]
 
     def start(self, now_ns: int) -> bool:
@@ -77,5 +127,7 @@ class AheadWorker(Worker):
         return ended
 
 
-def _is_something(work: Pass) -> bool:
+def _is_something(work: Pass | SglangPass) -> bool:
+    if isinstance(work, SglangPass):
+        return bool(work.ran_model or work.rejected or work.retracted)
     return bool(work.computed or work.rejected or work.preempted_any or work.finished or work.emitting)

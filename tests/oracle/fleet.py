@@ -101,10 +101,14 @@ class SglangWorker(Worker):
 def make_worker(engine: dict[str, Any], identities: Identities, number: int, interval: int = 1) -> Worker:
     """Worker `number`, with the rules of its backend."""
     from .ahead import AheadWorker
-    from .polling import PollingSglangWorker, PollingWorker
+    from .polling import PollingAheadWorker, PollingSglangWorker, PollingWorker
 
     if engine["rank"].get("scheduling_look_ahead"):
-        return AheadWorker(engine, identities, number)
+        if interval <= 1:
+            return AheadWorker(engine, identities, number)
+        ahead = PollingAheadWorker(engine, identities, number)
+        ahead.receive_interval = interval
+        return ahead
     is_sglang = engine["rank"].get("backend") == "sglang"
     if interval > 1:
         worker = (PollingSglangWorker if is_sglang else PollingWorker)(engine, identities, number)

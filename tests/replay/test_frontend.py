@@ -35,16 +35,19 @@ BUDGET = settings(
 )
 
 
-def without_drafts(scenario: Scenario) -> dict:
+def without_drafts(scenario: Scenario, look_ahead: int) -> dict:
     engine = scenario.payload["spec"]["engine"]
     rank = {key: value for key, value in engine["rank"].items() if not key.startswith("aic_")}
+    if look_ahead:
+        rank.pop("prefill_decode_interval", None)
+        rank["scheduling_look_ahead"] = look_ahead
     return scenario.payload | {"spec": scenario.payload["spec"] | {"engine": engine | {"rank": rank}}}
 
 
-def check(scenario: Scenario, interval: int) -> None:
+def check(scenario: Scenario, interval: int, look_ahead: int) -> None:
     """The report has the figures of chunks, the engine's part of the records stays as it is."""
     with tempfile.TemporaryDirectory() as folder:
-        payload = Scenario(without_drafts(scenario), scenario.rows).materialise(Path(folder))
+        payload = Scenario(without_drafts(scenario, look_ahead), scenario.rows).materialise(Path(folder))
         outcome, plain = replay(payload), execute(payload)
         spec = payload["spec"] | {"frontend": {"stream_interval": interval}}
         report = execute(payload | {"spec": spec})
@@ -86,18 +89,22 @@ def check(scenario: Scenario, interval: int) -> None:
 @given(
     st.one_of(scenarios(), outgrowing_scenarios(), long_prompt_scenarios(), sglang_scenarios()),
     st.sampled_from([2, 3, 4, 7, 17]),
+    st.sampled_from([0, 0, 1]),
 )
-def test_chunks_of_tokens(scenario: Scenario, interval: int) -> None:
-    check(scenario, interval)
+def test_chunks_of_tokens(scenario: Scenario, interval: int, look_ahead: int) -> None:
+    check(scenario, interval, look_ahead)
 
 
-def check_received(scenario: Scenario, interval: int) -> None:
+def check_received(scenario: Scenario, interval: int, look_ahead: int = 0) -> None:
     """The whole replay equals that of an engine that goes pass by pass and looks now and then."""
     with tempfile.TemporaryDirectory() as folder:
         spec = scenario.payload["spec"] | {"frontend": {"receive_interval": interval}}
         rank = {
             name: value for name, value in spec["engine"]["rank"].items() if name != "prefill_decode_interval"
         }
+        if look_ahead:
+            rank = {name: value for name, value in rank.items() if not name.startswith("aic_")}
+            rank["scheduling_look_ahead"] = 1
         spec["engine"] = spec["engine"] | {"rank": rank}
         payload = Scenario(scenario.payload | {"spec": spec}, scenario.rows).materialise(Path(folder))
         outcome, report = replay(payload), execute(payload)
@@ -113,6 +120,15 @@ def check_received(scenario: Scenario, interval: int) -> None:
 )
 def test_requests_are_received_now_and_then(scenario: Scenario, interval: int) -> None:
     check_received(scenario, interval)
+
+
+@BUDGET
+@given(
+    st.one_of(scenarios(), turnstile_scenarios(), long_prompt_scenarios(), sglang_scenarios()),
+    st.sampled_from([2, 3, 5, 30]),
+)
+def test_requests_are_received_now_and_then_by_who_looks_ahead(scenario: Scenario, interval: int) -> None:
+    check_received(scenario, interval, look_ahead=1)
 
 
 RANK = {
@@ -246,12 +262,6 @@ ROUTED = {"adapters": {"placement": {"provider": "kv_router"}}}
             {},
             ROUTED,
             "receive_interval: 2 is not supported yet with placement 'kv_router' (supported: 0, 1)",
-        ),
-        (
-            {"receive_interval": 2},
-            {"scheduling_look_ahead": 1},
-            {},
-            "receive_interval: 2 is not supported yet with scheduling_look_ahead 1 (supported: 0, 1)",
         ),
         (
             {"receive_interval": 2},

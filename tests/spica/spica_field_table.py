@@ -155,6 +155,15 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     # Each replay gets the permission; what it permits is tested with a feigned network.
     "allow_model_download": (Acts(PINNED, {"search_space.allow_model_download": True}, ("payloads",)),),
     "timing_mode": (space(CROWD, timing_mode="fused"),),
+    "scheduling_look_ahead": (
+        space(CROWD, scheduling_look_ahead=1),
+        Refused(
+            PAIR,
+            {"search_space.scheduling_look_ahead": 1},
+            "search_space.deployment_mode: none of disagg can be simulated yet with scheduling_look_ahead 1",
+            Why.TIERS,
+        ),
+    ),
     "agg_block_size": (space(TRACE, agg_block_size=96), space(CROWD, agg_block_size=65_536)),
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),
     "agg_num_gpu_blocks": (space(PINNED, agg_num_gpu_blocks=3000),),
@@ -339,6 +348,7 @@ WORKLOAD: dict[str, tuple[Effect, ...]] = {
     "turns_per_session": (load(FEW, turns_per_session=2),),
     "inter_turn_delay_ms": (load(SESSIONS, inter_turn_delay_ms=70),),
     "trace_path": (load(TRACE, trace_path=None, isl=20, osl=2, request_rate=1, num_request_ratio=4),),
+    "frontend": (load(PINNED, frontend={"ttft_offset_ms": 20.0}),),
     "trace_format": (load(TRACE, trace_format="mooncake-delta"),),
     "trace_block_size": (load(TRACE, trace_block_size=1024),),
     "arrival_speedup_ratio": (load(TRACE, arrival_speedup_ratio=2),),
@@ -439,6 +449,16 @@ CALIBRATION = {
     "decode_scale": 1.5,
     "source": {"file": "log.jsonl", "sha256": "0" * 64, "format": "vllm"},
 }
+FRONTEND: dict[str, tuple[Effect, ...]] = {
+    "preset": (load(PINNED, frontend={"preset": "inferencex"}),),
+    "stream_interval": (load(PINNED, frontend={"stream_interval": 3}),),
+    "ttft_offset_ms": (load(PINNED, frontend={"ttft_offset_ms": 20.0}),),
+    "receive_interval": (
+        load(
+            changed(RATE, {"workload.request_rate": 50, "workload.osl": 40}), frontend={"receive_interval": 7}
+        ),
+    ),
+}
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),
     "workload": (Acts(PINNED, {"workload": {"trace_path": TRACE_PATH}}),),
@@ -458,6 +478,7 @@ TABLE: Table = {
     "SmartSearchConfig": SECTIONS,
     "SearchSpace": SEARCH_SPACE,
     "Workload": WORKLOAD,
+    "FrontendConfig": FRONTEND,
     "OptimizationGoal": GOAL,
     "SLATarget": SLA_TARGET,
     "SweepConfig": SWEEP_CONFIG,

@@ -59,6 +59,13 @@ def test_a_variant_without_data_is_not_varied_and_says_so():
     assert "nvfp4" in missing["weights-nvfp4"]
 
 
+def test_what_cannot_be_simulated_is_not_varied_and_says_so():
+    payload = aggregated(CLOSED, rank={"backend": "sglang"})
+    one = found(payload, LATENCY, "look-ahead")
+    assert [effect.name for effect in one.effects] == []
+    assert "is not supported yet with backend 'sglang'" in one.skipped[0].reason
+
+
 def test_a_variant_that_fails_is_told_as_that():
     """With less than a block a prompt cannot be held: every request is rejected."""
     payload = aggregated({**SYNTHETIC, "concurrency": 1, "isl": 240, "osl": 10}, rank={"num_gpu_blocks": 65})

@@ -14,6 +14,7 @@ from aisimulate.whatif.variants import variants_of
 from tests.replay.case_files import CASES, payload_of
 from tests.whatif.payloads import RANK, REQUESTS, SYNTHETIC, aggregated, aic, pair
 
+SOURCE = {"file": "log.jsonl", "sha256": "0" * 64, "format": "vllm", "requests": 60}
 TRACE = [
     {"timestamp": 0, "input_length": 8, "output_length": 3, "hash_ids": [1, 2]},
     {"timestamp": 40, "input_length": 8, "output_length": 3, "hash_ids": [1, 3]},
@@ -189,6 +190,24 @@ def test_mixed_passes_timed_the_other_way():
     assert "two pools" in variants(pair(), "times")["fused-passes"].reason
     sglang = aggregated(rank={"backend": "sglang"})
     assert variants(sglang, "times")["fused-passes"].reason.startswith("sglang never mixes")
+
+
+def test_what_stands_between_traffic_and_passes():
+    found = variants(aggregated(), "serving")
+    assert value(found["look-ahead"], "spec.engine.rank.scheduling_look_ahead") == 1
+    assert value(found["front-end"], "spec.frontend") == {"preset": "inferencex"}
+    assert found["no-calibration"].reason == "there is none"
+    calibration = {"version": 1, "key": {"backend": "vllm"}, "prefill_scale": 2.0, "source": SOURCE}
+    given = aggregated(
+        rank={"scheduling_look_ahead": 1}, frontend={"stream_interval": 4}, calibration=calibration
+    )
+    whole, found = base(given).payload, variants(given, "serving")
+    assert list(found) == ["no-look-ahead", "no-front-end", "no-calibration"]
+    assert changes(whole, found["no-look-ahead"].payload) == ["spec.engine.rank.scheduling_look_ahead"]
+    assert changes(whole, found["no-front-end"].payload) == ["spec.frontend"]
+    assert changes(whole, found["no-calibration"].payload) == ["spec.calibration"]
+    for variant in found.values():
+        assert execute(variant.payload)["mean_e2e_latency_ms"] > 0
 
 
 def test_other_data_types_than_those_in_use():

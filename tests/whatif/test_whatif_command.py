@@ -50,7 +50,7 @@ def test_a_payload_as_a_table(whatif):
     assert "  slower-disk (half the disk bandwidth): no g3_offload in this deployment" in lines
     assert "the order" not in out
     assert err.splitlines()[0] == "aisimulate whatif: replay 1 of 1: payload.json: as it is"
-    assert err.splitlines()[1] == "aisimulate whatif: replay 1 of 12: payload.json: one worker more (3)"
+    assert err.splitlines()[1] == "aisimulate whatif: replay 1 of 14: payload.json: one worker more (3)"
     assert whatif("--goal", "ttft", "--quiet")[1:] == (out, "")
 
 

@@ -1,4 +1,4 @@
-"""A worker of several ranks that plan each pass while the one before it runs (docs/look-ahead.md).
+"""Workers of several ranks that plan each pass while the one before it runs (docs/look-ahead.md).
 
 Ranks are in lock step: the pass in flight ends for all of them when its slowest rank is done, and then they
 all plan. A rank that finds nothing to do waits for the others.
@@ -6,34 +6,37 @@ all plan. A rank that finds nothing to do waits for the others.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.group import GroupWorker
+from aisimulate.engine.ahead_worker import Ahead
+from aisimulate.engine.gap_log import GapLog
+from aisimulate.engine.group import PassGroup, close_group_log
+from aisimulate.engine.look_ahead import LookAhead
+from aisimulate.engine.sglang_ahead import AheadSglangScheduler
+from aisimulate.engine.sglang_worker import close_logs
 
 if TYPE_CHECKING:
-    from aisimulate.engine.look_ahead import LookAhead
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 
-class AheadGroup(GroupWorker):
-    """A `GroupWorker` that looks one pass ahead; `AheadWorker` tells the meaning of what it keeps."""
+class AheadGroup(PassGroup[Ahead]):
+    """A `PassGroup` that looks one pass ahead; `AheadWorker` tells the meaning of what it keeps."""
 
-    __slots__ = ("_ahead", "_ended", "_planned_ns")
+    __slots__ = ("_ended", "_planned_ns")
 
-    def __init__(self, ranks: list[LookAhead]) -> None:
-        schedulers: list[RankScheduler] = [*ranks]
-        super().__init__(schedulers)
-        self._ahead = ranks
+    def __init__(self, ranks: list[Ahead]) -> None:
+        super().__init__(ranks)
         self._ended = 0
         self._planned_ns = 0
 
     @property
     def has_work(self) -> bool:
         """Whether a pass can start, or is yet to end."""
-        return bool(self._passes) or any(rank.is_left or rank.has_work for rank in self._ahead)
+        return bool(self._passes) or any(rank.is_left or rank.has_work for rank in self.ranks)
 
     def start(self, now_ns: int) -> bool:
         """Begin what was planned and plan what follows; an idle worker plans first.
@@ -46,7 +49,7 @@ class AheadGroup(GroupWorker):
                 return False
         self._plan(now_ns, self._begin())
         self.busy = True
-        is_left = any(rank.is_left for rank in self._ahead)
+        is_left = any(rank.is_left for rank in self.ranks)
         self._ended = 0 if is_left or not self._passes else self._passes - 1
         self.exact = self._ended <= 1
         if self.exact:
@@ -60,7 +63,7 @@ class AheadGroup(GroupWorker):
         """Plan, at `now_ns`, what begins at `start_ns`; return how many passes that is."""
         self.plans += 1
         self._planned_ns, self._start_ns = now_ns, start_ns
-        planned = [(rank, rank.plan_ahead(now_ns, start_ns)) for rank in self._ahead]
+        planned = [(rank, rank.plan_ahead(now_ns, start_ns)) for rank in self.ranks]
         self._active = [rank for rank, passes in planned if passes]
         if not self._active:
             self._passes = 0
@@ -77,15 +80,18 @@ class AheadGroup(GroupWorker):
         while len(self._durations) < passes:
             self._price_more()
         end_ns = self._start_ns + self._totals[passes - 1]
-        if weight := sum(rank.gap_weight for rank in self._active):
-            self.gap_log.series.append((array("q", self._durations[:passes]), weight, self.passes))
-        active = set(map(id, self._active))
-        for rank in self._ahead:
-            if id(rank) in active:
-                rank.commit(passes, self._start_ns + self._durations[0], end_ns)
-            else:
-                rank.decoders.advance(passes)
+        self._log(passes)
+        self._book(passes, self._start_ns + self._durations[0], end_ns)
         return end_ns
+
+    @abstractmethod
+    def _log(self, passes: int) -> None:
+        """Log the gaps of the planned passes, or the first so many of them."""
+
+    def _book(self, passes: int, first_end_ns: int, end_ns: int) -> None:
+        """Book them: the first ends at `first_end_ns`, the last at `end_ns`."""
+        for rank in self._active:
+            rank.commit(passes, first_end_ns, end_ns)
 
     def settle(self) -> None:
         """Price exactly how long there is nothing to decide."""
@@ -110,7 +116,7 @@ class AheadGroup(GroupWorker):
         """End what ends at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
         terminal: list[Sequence] = []
-        for rank in self._ahead:
+        for rank in self.ranks:
             if rank.is_left:
                 terminal += rank.depart(self.end_ns)
         return terminal
@@ -124,3 +130,56 @@ class AheadGroup(GroupWorker):
             self._price_more()
         ends_ns = self._totals[: self._ended]
         return self._start_ns + max((end_ns for end_ns in ends_ns if end_ns <= elapsed_ns), default=0)
+
+
+class AheadRankGroup(AheadGroup[LookAhead]):
+    """A worker of several ranks that schedule like vLLM; all of them count all passes."""
+
+    __slots__ = ()
+
+    def _log(self, passes: int) -> None:
+        if weight := sum(rank.gap_weight for rank in self._active):
+            self.gap_log.series.append((array("q", self._durations[:passes]), weight, self.passes))
+
+    def _book(self, passes: int, first_end_ns: int, end_ns: int) -> None:
+        active = set(map(id, self._active))
+        for rank in self.ranks:
+            if id(rank) not in active:
+                rank.decoders.advance(passes)
+        super()._book(passes, first_end_ns, end_ns)
+
+    def close(self) -> GapLog:
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
+        close_group_log(self.gap_log, self.ranks)
+        return self.gap_log
+
+
+class AheadSglangGroup(AheadGroup[AheadSglangScheduler]):
+    """A worker of several SGLang ranks, each of which counts the passes in which it decodes."""
+
+    __slots__ = ("_logs", "_pass_count")
+
+    def __init__(self, ranks: list[AheadSglangScheduler]) -> None:
+        super().__init__(ranks)
+        self._logs = [GapLog(rank.timer) for rank in ranks]
+        self._pass_count = 0
+
+    @property
+    def passes(self) -> int:
+        """Passes simulated so far."""
+        return self._pass_count
+
+    def _log(self, passes: int) -> None:
+        self._pass_count += passes
+        for rank, log in zip(self.ranks, self._logs, strict=True):
+            if rank.run_batch and rank in self._active:
+                first = int(rank.lagging)
+                durations_ns = array("q", self._durations[first:passes])
+                if durations_ns:
+                    log.series.append((durations_ns, rank.run_batch, rank.decoders.passes + first))
+
+    def close(self) -> GapLog:
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
+        ranks: list[SglangScheduler] = [*self.ranks]
+        close_logs(self.gap_log, ranks, self._logs)
+        return self.gap_log

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aisimulate.engine.gap_log import Absences
 from aisimulate.engine.look_ahead import LookAhead
-from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.run_worker import PlanningRank, RunWorker
 
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
@@ -16,7 +17,21 @@ if TYPE_CHECKING:
 _FEW_PASSES = 16
 
 
-class AheadWorker(RunWorker[LookAhead]):
+class AheadRank(PlanningRank, Protocol):
+    """What an `AheadWorker` needs of the scheduler of a rank; `look_ahead.LookAhead` tells the meaning."""
+
+    @property
+    def is_left(self) -> bool: ...  # noqa: D102
+    @property
+    def planned_ns(self) -> int: ...  # noqa: D102
+    def plan_ahead(self, now_ns: int, start_ns: int) -> int: ...  # noqa: D102
+    def depart(self, end_ns: int) -> list[Sequence]: ...  # noqa: D102
+
+
+Ahead = TypeVar("Ahead", bound=AheadRank)
+
+
+class AheadWorker(RunWorker[Ahead]):
     """A worker of one rank that looks one pass ahead.
 
     A pass is in flight, booked, until `_start_ns`; the `_passes` planned after it begin there. While `busy`,
@@ -26,7 +41,7 @@ class AheadWorker(RunWorker[LookAhead]):
 
     __slots__ = ("_ended",)
 
-    def __init__(self, rank: LookAhead) -> None:
+    def __init__(self, rank: Ahead) -> None:
         super().__init__(rank)
         self._ended = 0
 
@@ -71,23 +86,9 @@ class AheadWorker(RunWorker[LookAhead]):
         self._passes = self._rank.plan_ahead(now_ns, start_ns)
         return self._passes
 
+    @abstractmethod
     def _begin(self, now_ns: int) -> int:
         """Book the planned passes up to the one that begins at `now_ns`; return its end."""
-        rank, timer, log = self._rank, self._timer, self.gap_log
-        passes, done = self._ended + 1, rank.decoders.passes
-        if batch := rank.run_batch:
-            context = rank.run_context
-            log.runs += (batch, context, passes, batch, done)
-            end_ns = now_ns + timer.decode_ns(batch, context + self._ended * batch)
-            first_end_ns = end_ns
-            if self._ended and rank.fresh:
-                first_end_ns = self._start_ns + timer.decode_ns(batch, context)
-        else:
-            if weight := rank.gap_weight:
-                log.passes += (rank.pass_ns, weight, done)
-            first_end_ns = end_ns = now_ns + rank.pass_ns
-        rank.commit(passes, first_end_ns, end_ns)
-        return end_ns
 
     def settle(self) -> None:
         """Price exactly how long there is nothing to decide."""
@@ -128,6 +129,30 @@ class AheadWorker(RunWorker[LookAhead]):
         if start_ns + total_ns > limit_ns:
             total_ns = self._timer.run_ns(*run, passes - 1) if passes > 1 else 0
         return start_ns + total_ns
+
+
+class AheadRankWorker(AheadWorker[LookAhead]):
+    """A worker of one rank that schedules like vLLM."""
+
+    __slots__ = ()
+
+    def _begin(self, now_ns: int) -> int:
+        """Book the planned passes up to the one that begins at `now_ns`; return its end."""
+        rank, timer, log = self._rank, self._timer, self.gap_log
+        passes, done = self._ended + 1, rank.decoders.passes
+        if batch := rank.run_batch:
+            context = rank.run_context
+            log.runs += (batch, context, passes, batch, done)
+            end_ns = now_ns + timer.decode_ns(batch, context + self._ended * batch)
+            first_end_ns = end_ns
+            if self._ended and rank.fresh:
+                first_end_ns = self._start_ns + timer.decode_ns(batch, context)
+        else:
+            if weight := rank.gap_weight:
+                log.passes += (rank.pass_ns, weight, done)
+            first_end_ns = end_ns = now_ns + rank.pass_ns
+        rank.commit(passes, first_end_ns, end_ns)
+        return end_ns
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""

@@ -17,6 +17,8 @@ from aisimulate.engine.run_worker import Rank
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from aisimulate.engine.sequence import Sequence
 
 _CHUNK_PASSES = 64
@@ -180,11 +182,16 @@ class GroupWorker(PassGroup[RankScheduler]):
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
-        if zeros := sum(rank.zero_gaps for rank in self.ranks):
-            self.gap_log.passes += (0, zeros, 0)  # in pass 0 nobody can be absent
-        self.gap_log.pack()
-        spans = [span for rank in self.ranks for span in rank.lost_spans()]
-        if spans:
-            self.gap_log.leave_out(Absences(spans))
-        self.gap_log.singles = [gap for rank in self.ranks for gap in rank.singles]
+        close_group_log(self.gap_log, self.ranks)
         return self.gap_log
+
+
+def close_group_log(log: GapLog, ranks: Collection[RankScheduler]) -> None:
+    """Complete the gap log of ranks, and leave out what belongs to sequences that did not complete."""
+    if zeros := sum(rank.zero_gaps for rank in ranks):
+        log.passes += (0, zeros, 0)  # in pass 0 nobody can be absent
+    log.pack()
+    spans = [span for rank in ranks for span in rank.lost_spans()]
+    if spans:
+        log.leave_out(Absences(spans))
+    log.singles = [gap for rank in ranks for gap in rank.singles]

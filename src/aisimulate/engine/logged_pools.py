@@ -30,15 +30,20 @@ class LoggedRuns(RunPool):
     def _note_evictions(self, blocks: int) -> None:
         """Look at the runs that the next `blocks` evictions eat, the last one maybe in part."""
         skipped: dict[Node | Sequence, int] = {}
+        gone: dict[tuple[Node, int], int] = {}
         for entry in self._order:
             if entry.stale > 0 and entry.stale > skipped.get(entry, 0):
                 skipped[entry] = skipped.get(entry, 0) + 1
                 continue
             length = entry.len
             eaten = length if length < blocks else blocks
-            if isinstance(entry, Node) and eaten and _is_last_copy(entry, self.stride):
+            if isinstance(entry, Node) and eaten:
                 end = entry.start + length
-                self.changes.fresh.append((False, entry.ids, end - eaten, end))
+                start = end - eaten
+                if eaten == length and _has_copy(entry, self.stride, gone):
+                    start += 1
+                if start < end:
+                    self.changes.fresh.append((False, entry.ids, start, end))
             blocks -= eaten
             if not blocks:
                 return
@@ -47,13 +52,15 @@ class LoggedRuns(RunPool):
         """Count the blocks, up to `blocks`, that can be taken before one is evicted that lookups find."""
         found = self.free
         skipped: dict[Node | Sequence, int] = {}
+        gone: dict[tuple[Node, int], int] = {}
         for entry in self._order if found < blocks else ():
             if entry.stale > 0 and entry.stale > skipped.get(entry, 0):
                 skipped[entry] = skipped.get(entry, 0) + 1
                 continue
-            if isinstance(entry, Node) and entry.len and _is_last_copy(entry, self.stride):
+            length = entry.len
+            if isinstance(entry, Node) and length and (length > 1 or not _has_copy(entry, self.stride, gone)):
                 break
-            found += entry.len
+            found += length
             if found >= blocks:
                 break
         return min(found, blocks)
@@ -73,13 +80,19 @@ class LoggedRuns(RunPool):
             self.changes.stored(keys, max(known, start), end)
 
 
-def _is_last_copy(node: Node, stride: int) -> bool:
-    """Whether lookups lose the blocks of a node with it: it is no second copy, and there is none."""
-    if node.location is not None:
+def _has_copy(node: Node, stride: int, gone: dict[tuple[Node, int], int]) -> bool:
+    """Whether lookups still find the first block of a node without it: another copy is left.
+
+    `gone` counts the copies of each place and id that have been asked about: those go too.
+    """
+    place = node.location or node.parent
+    assert place is not None
+    if not place.shadows:
         return False
-    parent = node.parent
-    assert parent is not None
-    return not (parent.shadows and parent.shadows.get(node.ids[node.start // stride]))
+    key = node.ids[node.start // stride]
+    copies = 1 + len(place.shadows.get(key, ()))
+    gone[place, key] = number = gone.get((place, key), 0) + 1
+    return number < copies
 
 
 class LoggedRunPool(LoggedRuns):

@@ -12,12 +12,18 @@ from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
+    from aisimulate.engine.ahead_group import AheadRankGroup, AheadSglangGroup
+    from aisimulate.engine.ahead_worker import AheadRankWorker
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.group import GroupWorker
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.sglang_ahead import AheadSglangWorker
     from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 
-Inner: TypeAlias = "RankWorker | SglangWorker | GroupWorker | SglangGroup"
+Inner: TypeAlias = (
+    "RankWorker | SglangWorker | GroupWorker | SglangGroup | "
+    "AheadRankWorker | AheadSglangWorker | AheadRankGroup | AheadSglangGroup"
+)
 
 
 class PollingWorker:

@@ -542,6 +542,38 @@ class RadixPool:
         self.unpin(sequence, touched)
         sequence.inserted = sequence.order = 0
 
+    def settle(self, sequence: Sequence, tokens: int) -> tuple[int, int]:
+        """`complete`, as far as others can see it: cache the full pages, but keep them locked.
+
+        Return what `let_go` needs: the pages outside the tree, and when the path was touched.
+        """
+        page_size = self.page_size
+        full = tokens // page_size if self.caching else 0
+        node, touched, order = sequence.leaf, 0, sequence.order
+        if node.grower is sequence:
+            completed = full * page_size
+            if completed == tokens:
+                touched = self.passes * _PASS + _COMPLETION + order
+            elif (due := completed - sequence.base) > sequence.touched_to:
+                touched = due * _PASS + order
+            self._touch(node, touched)
+            node.grower = None
+            node.len = full - node.start
+        elif full > sequence.inserted:
+            now = self.passes * _PASS + (_COMPLETION + order if order else _LATER)
+            if not order:
+                self._clock += 1
+                now += self._clock
+            self._insert(sequence, full, now)
+        sequence.inserted, sequence.order = full, 0
+        return -(-tokens // page_size) - full, touched
+
+    def let_go(self, sequence: Sequence, pages: int, touched: int) -> None:
+        """Let go of the pages of a settled sequence, `pages` of them outside the tree."""
+        self.free += pages
+        self.unpin(sequence, touched)
+        sequence.inserted = 0
+
     def release(self, sequence: Sequence, tokens: int) -> None:
         """Let go of everything; what is in the tree stays there. `tokens`: those that occupy pages."""
         node = sequence.leaf

@@ -53,6 +53,14 @@ class ReservationRatio:
         """Let it decay."""
         self.steps += passes
 
+    def kept(self) -> tuple[list[float], int]:
+        """Give what `restore` needs to undo changes."""
+        return self._values, self.steps
+
+    def restore(self, kept: tuple[list[float], int]) -> None:
+        """Undo the changes since."""
+        self._values, self.steps = kept
+
     def restart(self, value: float) -> None:
         """Set it to another value, at most `highest`, from where it decays."""
         self.steps = 0

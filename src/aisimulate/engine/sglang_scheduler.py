@@ -330,10 +330,11 @@ class SglangScheduler(PricedRun):
         self.decoders.remove(sequence)
         self.reservations.remove(sequence)
         self.planned -= sequence.planned
+        if sequence.first_token_ns is not None:  # the span of a recent one ends before it begins
+            self.spans.append((sequence, sequence.joined, self.decoders.passes))
         if sequence in self.recent:
             del self.recent[sequence]
         else:
-            self.spans.append((sequence, sequence.joined, self.decoders.passes))
             sequence.last_token_ns = self.last_decode_ns
 
     # Commit ---------------------------------------------------------------------------------------------

@@ -211,13 +211,8 @@ class SglangGroup(PassGroup[SglangScheduler]):
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
-        total = self.gap_log
-        for rank, log in zip(self.ranks, self._logs, strict=True):
-            close_log(rank, log)
-            total.packed_passes = joined(total.packed_passes, log.packed_passes)
-            total.series += log.series
-            total.singles += log.singles
-        return total
+        close_logs(self.gap_log, self.ranks, self._logs)
+        return self.gap_log
 
 
 class _Pause:
@@ -273,3 +268,12 @@ def close_log(rank: SglangScheduler, log: GapLog) -> None:
     if spans:
         log.leave_out(Absences(spans))
     log.singles = rank.singles
+
+
+def close_logs(total: GapLog, ranks: list[SglangScheduler], logs: list[GapLog]) -> None:
+    """Complete the logs of several ranks, and put them together."""
+    for rank, log in zip(ranks, logs, strict=True):
+        close_log(rank, log)
+        total.packed_passes = joined(total.packed_passes, log.packed_passes)
+        total.series += log.series
+        total.singles += log.singles

@@ -276,6 +276,8 @@ class SpeculativeScheduler(RankScheduler):
             return False
         fresh = -(-end // size) - match[0]
         while fresh > pool.free + pool.inactive - pool.unheld(match):
+            if not self.running:
+                return False  # the others were handed over, and will give their blocks back
             self._preempt()
         pool.pin(sequence, match)
         pool.take(fresh)

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aisimulate.engine.ahead_group import AheadSglangGroup
 from aisimulate.engine.gap_log import PASS_WIDTH, RUN_WIDTH, rows
 from aisimulate.engine.polling import PollingWorker
 from aisimulate.engine.sglang_scheduler import SglangScheduler
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.sequence import Sequence
+
+
+_NEVER = 1 << 62
 
 
 class LoggedRank(Protocol):
@@ -91,7 +95,7 @@ class TokenTimes:
             self._spans.setdefault(sequence, []).append((first, last))
         self._singles: dict[Sequence, list[int]] = {}
         for gap_ns, sequence in rank.singles:
-            if sequence in self._spans:
+            if sequence in self._spans or len(sequence.admissions) > 1:
                 self._singles.setdefault(sequence, []).append(gap_ns)
 
     def token_ns(self, sequence: Sequence, number: int) -> int:
@@ -128,11 +132,25 @@ class TokenTimes:
         return now_ns + self._passes.between_ns(joined, joined + number - tokens)
 
     def _after_retractions_ns(self, sequence: Sequence, number: int, first_ns: int, last_ns: int) -> int:
-        """Look in the first interval of passes; beyond it, take the tokens as evenly spread."""
-        second_ns = sequence.second_token_ns
-        first, last = next(iter(self._spans.get(sequence, ())), (0, 0))
-        if second_ns is not None and first < last and number - 2 <= last - first:
-            return second_ns + self._passes.between_ns(first, first + number - 2)
+        """Go from one stay among the decoders to the next; a first token after each, and a gap, are its own.
+
+        A stay may end before it decodes, and begin without a token of its own where there was no page for it.
+        The latter leaves a gap too few: then tokens are taken as evenly spread.
+        """
+        gaps_ns = iter(self._singles.get(sequence, ()))
+        stays = [*self._spans.get(sequence, ()), (sequence.joined, _NEVER)]
+        now_ns, tokens = first_ns, 1
+        for stay, (first, last) in enumerate(stays):
+            for _ in range((stay > 0) + (first <= last)):
+                now_ns += next(gaps_ns, _NEVER)
+                tokens += 1
+                if tokens == number and now_ns < _NEVER:
+                    return now_ns
+            if first <= last and number <= tokens + last - first and now_ns < _NEVER:
+                return now_ns + self._passes.between_ns(first, first + number - tokens)
+            if first < last < _NEVER:
+                now_ns += self._passes.between_ns(first, last)
+                tokens += last - first
         return first_ns + (last_ns - first_ns) * (number - 1) // (sequence.emitted_tokens - 1)
 
 
@@ -140,5 +158,5 @@ def token_times_of(worker: Worker) -> list[TokenTimes]:
     """Make the token times of a worker's ranks, once its log is closed."""
     inner: Any = worker._inner if isinstance(worker, WatchedWorker | PollingWorker) else worker
     ranks = inner.ranks
-    logs = inner._logs if isinstance(inner, SglangGroup) else [inner.gap_log] * len(ranks)
+    logs = inner._logs if isinstance(inner, SglangGroup | AheadSglangGroup) else [inner.gap_log] * len(ranks)
     return [TokenTimes(rank, log) for rank, log in zip(ranks, logs, strict=True)]

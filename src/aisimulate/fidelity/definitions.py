@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_AIPERF = "aiperf: its inter_token_latency is per request; its inter_chunk_latency is compared as the gaps"
 DEFINITIONS = {
     "vllm": (
         "vllm: its ITL is per chunk that arrived, not per token; percentiles are interpolated; "
@@ -10,10 +11,8 @@ DEFINITIONS = {
     "sglang": (
         "sglang: a chunk of several tokens counts as that many equal gaps; percentiles are interpolated",
     ),
-    "aiperf": ("aiperf: its inter_token_latency is per request, and is compared as that",),
-    "aiperf-records": (
-        "aiperf: its inter_token_latency is per request; inter_chunk_latency is compared as the gaps",
-    ),
+    "aiperf": (_AIPERF,),
+    "aiperf-records": (_AIPERF,),
     "guidellm": (
         "guidellm: its inter_token_latency weighs each request by its tokens, and is compared as that; "
         "time_per_output_token includes the first token",

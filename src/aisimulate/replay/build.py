@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from aisimulate.config.spec import Aggregated
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.polling import PollingWorker
+from aisimulate.engine.polling_ahead import PollingAheadWorker
 from aisimulate.replay.agentic_traffic import require_aggregated
 from aisimulate.replay.build_scaled import Wired, aggregated_plan, scaled_fleet, scales
 from aisimulate.replay.calibrated import ttft_ratio_of
@@ -137,7 +138,8 @@ def _wire(
         return scaled_fleet(spec, plan, driver, limit_ns, scaling, hub)
     workers = build_workers(plan.rank, plan.timer, plan.role.dp_size, plan.config.initial_workers)
     if frontend is not None and frontend.receive_interval > 1:
-        workers = [PollingWorker(cast("Inner", worker), frontend.receive_interval) for worker in workers]
+        kind = PollingAheadWorker if plan.rank.scheduling_look_ahead else PollingWorker
+        workers = [kind(cast("Inner", worker), frontend.receive_interval) for worker in workers]
     tiers = Tiers(workers)
     placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers

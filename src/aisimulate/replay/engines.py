@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import clock_ns
-from aisimulate.engine.ahead_group import AheadGroup
-from aisimulate.engine.ahead_worker import AheadWorker
+from aisimulate.engine.ahead_group import AheadRankGroup, AheadSglangGroup
+from aisimulate.engine.ahead_worker import AheadRankWorker
 from aisimulate.engine.cadence import CadenceGroup
 from aisimulate.engine.disk_tier import DiskTier
 from aisimulate.engine.group import GroupWorker
@@ -18,6 +18,7 @@ from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.params import DiskParams, OffloadParams, RankParams, SglangParams
 from aisimulate.engine.ranks import make_rank, make_sglang_rank
+from aisimulate.engine.sglang_ahead import AheadSglangScheduler, AheadSglangWorker
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
@@ -39,6 +40,8 @@ def build_workers(rank: RankConfig, timer: PassTimer, dp_size: int, replicas: in
 
 def worker_maker(rank: RankConfig, timer: PassTimer, dp_size: int) -> Callable[[int], Worker]:
     """Prepare to make the worker of a number, with `dp_size` ranks; what workers share is made once."""
+    if rank.backend == "sglang" and rank.scheduling_look_ahead:
+        return partial(_ahead_sglang_worker, sglang_params(rank, dp_size), timer, dp_size)
     if rank.backend == "sglang":
         return partial(_sglang_worker, sglang_params(rank, dp_size), timer, dp_size)
     if rank.native_host_offload is not None:
@@ -52,7 +55,7 @@ def _ahead_worker(params: RankParams, timer: PassTimer, dp_size: int, number: in
     """Make a worker that plans one pass ahead."""
     del number
     ranks = [make_ahead_rank(params, timer) for _ in range(dp_size)]
-    return AheadWorker(ranks[0]) if dp_size == 1 else AheadGroup(ranks)
+    return AheadRankWorker(ranks[0]) if dp_size == 1 else AheadRankGroup(ranks)
 
 
 def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
@@ -62,6 +65,13 @@ def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> 
     if has_cadence:
         return CadenceGroup(ranks, params.prefill_schedule_interval)
     return GroupWorker(ranks) if dp_size > 1 or params.nextn else RankWorker(ranks[0])
+
+
+def _ahead_sglang_worker(params: SglangParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
+    """Make a worker of SGLang ranks that plan one pass ahead."""
+    del number
+    ranks = [AheadSglangScheduler(params, timer) for _ in range(dp_size)]
+    return AheadSglangWorker(ranks[0]) if dp_size == 1 else AheadSglangGroup(ranks)
 
 
 def _offload_maker(

@@ -79,7 +79,6 @@ def _require_built(frontend: Frontend, spec: ReplaySpec) -> None:
             scales,
             (rank.native_host_offload is not None, "with native_host_offload"),
             (rank.prefill_decode_interval > 0, "with prefill_decode_interval above 0"),
-            (rank.scheduling_look_ahead > 0, f"with scheduling_look_ahead {rank.scheduling_look_ahead}"),
         )
         _refuse_beside("receive_interval", frontend.receive_interval, combinations)
 

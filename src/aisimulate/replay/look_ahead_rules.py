@@ -38,8 +38,8 @@ def _in_deployment(spec: ReplaySpec) -> Iterator[str]:
 
 def _in_role(role: RoleConfig) -> Iterator[str]:
     rank = role.rank
-    if rank.backend == "sglang":
-        yield "with backend 'sglang'"
+    if rank.prefill_decode_interval:
+        yield f"with prefill_decode_interval {rank.prefill_decode_interval}"
     if role.dp_size > 1 and rank.prefill_schedule_interval > 1:
         yield f"with prefill_schedule_interval {rank.prefill_schedule_interval}"
     if rank.aic_nextn is not None:

@@ -53,6 +53,7 @@ def evidence_line(
         f"evidence: simulated with {programs}",
         f"measurements of {engines} on {space.hardware_sku}",
         f"{space.timing_mode} pass times",
+        *_settings(config),
         f"seed {config.sweep.random_seed}",
     ]
     if config.calibration is not None:
@@ -64,6 +65,15 @@ def evidence_line(
     if confidence:
         parts.append(f"confidence in the data of the first: {confidence}")
     return "; ".join(parts)
+
+
+def _settings(config: SmartSearchConfig) -> list[str]:
+    """Name what was put between clients and engines, and a look-ahead."""
+    found = ["passes planned one ahead"] if config.search_space.scheduling_look_ahead else []
+    if (frontend := config.workload.frontend) is not None:
+        given = frontend.model_dump(exclude_none=True).items()
+        found.append(f"front end {', '.join(f'{name} {value}' for name, value in given) or 'without effect'}")
+    return found
 
 
 def verify_lines(goal: OptimizationGoal, ranked: Sequence[Candidate]) -> list[str]:

@@ -95,7 +95,19 @@ def _evidence(report: Mapping[str, Any]) -> str:
     pools = dict.fromkeys(map(_pool_text, _pools(report.get("provenance", {}))))
     times = "; ".join(text for text in pools if text)
     parts = [f"evidence: simulated with {programs}", times, f"{report['timing_mode']} pass times"]
+    if report.get("scheduling_look_ahead"):
+        parts.append("passes planned one ahead")
+    if "frontend" in report:
+        parts.append(f"as clients see it: {_frontend(report['frontend'])}")
     return "; ".join(part for part in parts if part)
+
+
+def _frontend(frontend: Mapping[str, Any]) -> str:
+    preset = "" if frontend["preset"] is None else f"{frontend['preset']}, "
+    return (
+        f"{preset}stream interval {frontend['stream_interval']}, offset {frontend['ttft_offset_ms']:g} ms, "
+        f"receive interval {frontend['receive_interval']}"
+    )
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:

@@ -201,6 +201,17 @@ class SmartSearchConfig(SpicaModel):
         return self
 
     @model_validator(mode="after")
+    def _check_preset(self) -> SmartSearchConfig:
+        frontend = self.workload.frontend
+        if frontend is None or frontend.preset in (None, "inferencex"):
+            return self
+        others = [name for name in self.search_space.backend if frontend.preset != f"inferencex-{name}"]
+        if others:
+            problem = f"{frontend.preset!r} is fitted on another backend than {others[0]!r}"
+            raise ValueError(f"workload.frontend.preset: {problem}; did you mean 'inferencex'?")
+        return self
+
+    @model_validator(mode="after")
     def _check_ranged_load(self) -> SmartSearchConfig:
         if self.workload.kv_load_ratio_range is not None and not self.goal.is_pareto:
             raise ValueError(

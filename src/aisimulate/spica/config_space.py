@@ -60,7 +60,8 @@ class SearchSpace(SpicaModel):
     in GB/s, block sizes in tokens. `context_length` None means the model's own maximum; `min_endpoint` is
     the planner's floor of replicas per role. `include_single_gpu_moe` also tries one-GPU workers of a mixture
     of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched;
-    `timing_mode` says whether aggregated workers time a mixed pass as two forwards or as one.
+    `timing_mode` says whether aggregated workers time a mixed pass as two forwards, as one or by the mean;
+    `scheduling_look_ahead` how many passes (0 or 1) before it begins one is planned.
     `agg_num_gpu_blocks` and the like give the KV blocks of a rank instead of estimating them.
     `backend_version` names the version of the timing data per backend; `custom_choices` lets lists hold
     values off their grid; `aic_nextn_choices` and `num_g2_blocks_choices` search what is pinned otherwise.
@@ -81,6 +82,7 @@ class SearchSpace(SpicaModel):
     include_single_gpu_moe: bool = False
     allow_model_download: bool = False
     timing_mode: Literal["additive", "fused", "half"] = "additive"
+    scheduling_look_ahead: NaturalInt = 0
 
     prefill_block_size: PositiveInt = 64
     decode_block_size: PositiveInt = 64
@@ -147,6 +149,13 @@ class SearchSpace(SpicaModel):
     def _check_nextn(cls, value: int | None) -> int | None:
         if value is not None and not 0 <= value <= MAX_NEXTN:
             raise ValueError(f"aic_nextn must be 0 (off) or 1..{MAX_NEXTN} speculated tokens, got {value}")
+        return value
+
+    @field_validator("scheduling_look_ahead")
+    @classmethod
+    def _check_look_ahead(cls, value: int) -> int:
+        if value > 1:
+            raise ValueError(f"scheduling_look_ahead must be 0 or 1 passes, got {value}")
         return value
 
     @field_validator("aic_nextn_choices")

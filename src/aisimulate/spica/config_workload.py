@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, PlainValidator, model_validator
 
+from aisimulate.config.frontend import FrontendConfig
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
 from aisimulate.core.units import round_half_away
@@ -73,7 +74,7 @@ def _load_ratio(value: object) -> float:
 class Workload(SpicaModel):
     """The traffic: a trace (open loop or capped), a request rate, a concurrency, or a relative KV load.
 
-    Lengths in tokens, rates in requests (sessions) per second, delays in ms.
+    Lengths in tokens, rates in requests (sessions) per second, delays in ms. `frontend`: what clients see.
     """
 
     isl: Length | None = None
@@ -91,6 +92,7 @@ class Workload(SpicaModel):
     trace_block_size: PayloadTokens = 512
     arrival_speedup_ratio: PositiveNumber = 1.0
     replay_concurrency: Annotated[Integer, AfterValidator(_check_cap)] | None = None
+    frontend: FrontendConfig | None = None
 
     @model_validator(mode="after")
     def _check_shape(self) -> Workload:

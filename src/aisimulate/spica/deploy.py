@@ -180,7 +180,7 @@ def _engine_args(sample: Mapping[str, Any], role: str, backend_version: str) -> 
     moe_tp, moe_ep = sample[f"{shape}moe_tp"], sample[f"{shape}moe_ep"]
     if moe_tp * moe_ep > 1:
         args |= {"aic_moe_tp_size": moe_tp, "aic_moe_ep_size": moe_ep}
-    args |= _given(sample, ("aic_nextn", "startup_time", "timing_mode"))
+    args |= _given(sample, ("aic_nextn", "startup_time", "timing_mode", "scheduling_look_ahead"))
     if sample.get("allow_model_download"):
         args["aic_allow_model_download"] = True
     # Decode workers receive finished prefixes, so only the roles that prefill have a host tier.

@@ -9,7 +9,7 @@ from aisimulate.replay.early_stop import execute_first_sessions, execute_until_s
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.spica.numeric import numeric_entries
-from aisimulate.spica.runtime_payload import replay_spec, replay_traffic
+from aisimulate.spica.runtime_payload import replay_frontend, replay_spec, replay_traffic
 from aisimulate.spica.score import GOODPUT_KEY
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ReplayEvaluator:
 
     def payload(self, plan: DeploymentPlan, *, concurrency_override: int | None = None) -> dict[str, Any]:
         """Build the payload that `evaluate` replays; `run_replay_json` takes the same as JSON text."""
-        spec = replay_spec(plan, self._goal.sla)
+        spec = replay_spec(plan, self._goal.sla) | replay_frontend(self._workload)
         if self._calibration is not None:
             spec["calibration"] = self._calibration
         return {

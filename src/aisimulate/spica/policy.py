@@ -15,6 +15,7 @@ from aisimulate.replay.capabilities import CURRENT, Capabilities
 from aisimulate.spica.config_goal import OptimizationTarget
 from aisimulate.spica.inert_fields import inert_notes
 from aisimulate.spica.planner import enables_scaling, filter_scaling_policies
+from aisimulate.spica.unbuilt import unbuilt_choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,7 +76,10 @@ def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = C
             not enables_scaling(policy) or ("planner" in capabilities.scalings and not cannot_scale)
         ),
     }
-    return _run([partial(_keep_supported, knob, rule) for knob, rule in rules.items()], config)
+    steps = [partial(_keep_supported, knob, rule) for knob, rule in rules.items()]
+    for setting, unbuilt in unbuilt_choices(config):
+        steps += [partial(_keep_built, knob, setting, rule) for knob, rule in unbuilt.items()]
+    return _run(steps, config)
 
 
 def _run(steps: Iterable[Step], config: SmartSearchConfig) -> FilterResult:
@@ -104,15 +108,25 @@ def _refuse_pinned(config: SmartSearchConfig, capabilities: Capabilities) -> Non
         )
 
 
-def _keep_supported(knob: str, legal: Callable[[Any], bool], config: SmartSearchConfig) -> FilterResult:
+def _keep_built(
+    knob: str, setting: str, is_unbuilt: Callable[[Any], bool], config: SmartSearchConfig
+) -> FilterResult:
+    return _keep_supported(knob, lambda entry: not is_unbuilt(entry), config, f" with {setting}")
+
+
+def _keep_supported(
+    knob: str, legal: Callable[[Any], bool], config: SmartSearchConfig, beside: str = ""
+) -> FilterResult:
     entries = getattr(config.search_space, knob)
     kept = [entry for entry in entries if legal(entry)]
     dropped = [entry for entry in entries if not legal(entry)]
     if not dropped:
         return config, []
     if not kept:
-        raise UnsupportedError(f"search_space.{knob}: none of {_listed(entries)} can be simulated yet")
-    note = f"{knob}: dropped {_listed(dropped)} (cannot be simulated yet), searching {_listed(kept)}"
+        raise UnsupportedError(
+            f"search_space.{knob}: none of {_listed(entries)} can be simulated yet{beside}"
+        )
+    note = f"{knob}: dropped {_listed(dropped)} (cannot be simulated yet{beside}), searching {_listed(kept)}"
     return _with_choices(config, {knob: kept}), [note]
 
 

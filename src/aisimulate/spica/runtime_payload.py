@@ -30,6 +30,7 @@ _RANK_KEYS = {
     "max_num_seqs": "max_num_seqs",
     "enable_prefix_caching": "enable_prefix_caching",
     "timing_mode": "timing_mode",
+    "scheduling_look_ahead": "scheduling_look_ahead",
 }
 
 # Plan key -> key of the "aic" timing provider.
@@ -89,6 +90,13 @@ def replay_spec(plan: DeploymentPlan, sla: SLATarget | None) -> Payload:
     if sla is not None:
         spec["sla"] = sla.model_dump(exclude_none=True)
     return spec
+
+
+def replay_frontend(workload: Workload) -> Payload:
+    """Build what the spec says of a front end; nothing without one."""
+    if workload.frontend is None:
+        return {}
+    return {"frontend": workload.frontend.model_dump(exclude_none=True)}
 
 
 def replay_traffic(workload: Workload, *, concurrency_override: int | None) -> Payload:

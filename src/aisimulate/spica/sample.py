@@ -67,6 +67,8 @@ def unroll_sample(
         sample["allow_model_download"] = True
     if mode == "agg" and search_space.timing_mode != "additive" and selection["backend"] != "sglang":
         sample["timing_mode"] = search_space.timing_mode  # the others never mix prefill and decode
+    if search_space.scheduling_look_ahead:
+        sample["scheduling_look_ahead"] = search_space.scheduling_look_ahead
     sample |= _parallel_fields(mode, parallel_config)
     sample |= _engine_fields(mode, search_space, selection)
     sample |= _router_fields(search_space, selection)

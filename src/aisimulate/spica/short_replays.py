@@ -58,6 +58,8 @@ def _settles(sample: Mapping[str, Any], config: SmartSearchConfig) -> bool:
     workload = config.workload
     if workload.request_rate is not None or workload.turns_per_session > 1:
         return False
+    if workload.frontend is not None:
+        return False  # waves are those of engines
     if workload.shared_prefix_ratio > 0:
         return False
     if workload.num_request_ratio is None or workload.num_request_ratio < FEWEST_WAVES:

@@ -328,25 +328,27 @@ class PolynomialTimer:
         while len(table) < tokens:
             start = len(table)
             stop = min(start + _CHUNK_TOKENS, self._total_tokens)
-            chunk = self._price(np.arange(start, stop, dtype=np.float64))
-            table.frombytes(chunk.astype(table.typecode).tobytes())
+            chunk = self._priced(np.arange(start, stop, dtype=np.float64), table.typecode)
+            table.frombytes(chunk.view(np.uint8).data)
 
     def _price(self, tokens: npt.NDArray[np.float64]) -> Int64s:
-        """Durations at the given contexts, none beyond the pool; near-ties are settled one by one."""
+        """Durations at the given contexts, none beyond the pool."""
+        return self._priced(tokens, "q")
+
+    def _priced(self, tokens: npt.NDArray[np.float64], typecode: str) -> npt.NDArray[Any]:
+        """Give them as numbers of this type; near-ties, where the order of terms counts, one by one."""
         import numpy as np  # noqa: PLC0415 - as above
 
         u = tokens / self._total_tokens
-        ms = u * u
-        ms *= -25.74
-        u *= 54.01
-        ms += u
-        ms += 5.74  # above the rule's floor of 1 ms for every u
-        ms *= 1e6
-        durations, unsure = _rounded(ms)
+        ns = u * -25.74e6
+        ns += 54.01e6
+        ns *= u
+        ns += 5.74e6  # above the rule's floor of 1 ms for every u
+        durations, unsure = _rounded(ns)
         if self._decode_speedup not in (0.0, 1.0):
             durations, unsure_scaled = _rounded(durations / NS_PER_S / self._decode_speedup * NS_PER_S)
             unsure |= unsure_scaled
-        whole = durations.astype(np.int64)
+        whole = durations.astype(typecode, copy=False)
         if unsure.any():
             for index in np.flatnonzero(unsure).tolist():
                 whole[index] = self._evaluate(int(tokens[index]))

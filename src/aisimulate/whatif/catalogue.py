@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aisimulate.whatif.data_variants import bandwidth, capacity, precision, times
 from aisimulate.whatif.fleet_variants import failure, replicas
 from aisimulate.whatif.load_variants import lengths, traffic
+from aisimulate.whatif.serving_variants import serving
 
 if TYPE_CHECKING:
     from aisimulate.whatif.variants import Makers
@@ -18,6 +19,7 @@ VARIANTS: Makers = {
     "failure": failure,
     "bandwidth": bandwidth,
     "times": times,
+    "serving": serving,
     "precision": precision,
     "kv": capacity,
 }
@@ -38,6 +40,11 @@ NAMES = (
     "faster-passes",
     "fused-passes",
     "additive-passes",
+    "look-ahead",
+    "no-look-ahead",
+    "front-end",
+    "no-front-end",
+    "no-calibration",
     "weights-bf16",
     "weights-fp8",
     "weights-nvfp4",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.payload import parse_payload
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from aisimulate.whatif.base import Base
     from aisimulate.whatif.payloads import Path, Payload
+
+# From a tier as it is given to the bandwidths that it has where none are given.
+_Defaults: TypeAlias = Callable[[dict[str, Any]], dict[str, float]]
 
 _HALF = 0.5
 _CAPACITY_SHARE = 0.1
@@ -76,7 +80,7 @@ def _disk_defaults(tier: dict[str, Any]) -> dict[str, float]:
     return {**_DISK, **_SHARED_DISK} if tier.get("scope") == "cluster_shared" else dict(_DISK)
 
 
-def _halved(base: Base, name: str, title: str, field: str, defaults: Any) -> Variant:  # noqa: ANN401
+def _halved(base: Base, name: str, title: str, field: str, defaults: _Defaults) -> Variant:
     """Halve the bandwidths of a tier of every stage that has it; one of 0 is no bound, and stays."""
     payload, found = base.payload, False
     for stage in base.stages:

@@ -153,7 +153,7 @@ def _sensitivity(
             missing.append(variant)
             continue
         result = next(results)
-        if result.lacks_data:
+        if result.lacks_data or result.is_input:  # there are no such data, or no such replay
             missing.append(skipped(variant.name, variant.title, result.failure))
         else:
             effects.append(_effect(variant, result, value, target, base))

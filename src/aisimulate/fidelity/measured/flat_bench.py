@@ -7,6 +7,7 @@ per quantity with an entry for each request, failed ones included.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,16 @@ from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, sinc
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy.typing as npt
+
     from aisimulate.fidelity.measured.document import Document, Fields
 
 _STATISTICS = ("mean", "median", "std", "min", "max", "p75", "p90", "p95", "p99")
 _LISTS = ("input_lens", "output_lens", "ttfts", "latencies", "start_times")
 _MS_PER_S = 1000.0
+_IN_TURN = (
+    "starts are not told: each request counts as sent in order, as soon as the cap on those in flight lets it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +47,27 @@ def bench_runs(document: Document, dialect: Dialect) -> list[MeasuredRun]:
     for number in range(len(document.rows)):
         fields = document.fields(number)
         load = ", ".join(f"{name} {fields.text(name)}" for name in dialect.load_fields if name in fields)
-        runs.append(
-            MeasuredRun(document.path, dialect.tool, _reported(fields, dialect), _requests(fields), load)
-        )
+        requests = _requests(fields)
+        notes = [_IN_TURN] if requests is not None and _starts_in_turn(fields) else []
+        reported = _reported(fields, dialect)
+        runs.append(MeasuredRun(document.path, dialect.tool, reported, requests, load, notes))
     return runs
+
+
+def _starts_in_turn(fields: Fields) -> bool:
+    """Whether starts are not told but follow: each request is sent as soon as the cap lets it."""
+    return "start_times" not in fields and fields.text("request_rate").lower() in ("inf", "infinity")
+
+
+def _in_turn(latency_s: npt.NDArray[np.float64], cap: int | None) -> npt.NDArray[np.float64]:
+    """Give the starts (s) of requests that are sent in order, at most `cap` of them in flight."""
+    starts = np.zeros(len(latency_s))
+    running: list[float] = []
+    for number, lasts in enumerate(latency_s.tolist()):
+        if cap is not None and len(running) >= cap:
+            starts[number] = heappop(running)
+        heappush(running, float(starts[number]) + lasts)
+    return starts
 
 
 def _reported(fields: Fields, dialect: Dialect) -> dict[str, dict[str, float]]:
@@ -79,7 +102,9 @@ def _requests(fields: Fields) -> Requests | None:
     if not kept:
         return None
     columns = {name: None if values is None else [values[i] for i in kept] for name, values in lists.items()}
-    return _columns(columns, None if gaps is None else [gaps[i] for i in kept])
+    cap = fields.number("max_concurrency")
+    in_turn = (None if cap is None else int(cap),) if _starts_in_turn(fields) else None
+    return _columns(columns, None if gaps is None else [gaps[i] for i in kept], in_turn)
 
 
 def _gaps(fields: Fields) -> list[list[float]] | None:
@@ -104,7 +129,12 @@ def _completed(fields: Fields, output_lens: list[float | None] | None, count: in
     return [place for place in range(count) if not errors[place] and lengths[place]]
 
 
-def _columns(lists: Mapping[str, list[float | None] | None], gaps: list[list[float]] | None) -> Requests:
+def _columns(
+    lists: Mapping[str, list[float | None] | None],
+    gaps: list[list[float]] | None,
+    in_turn: tuple[int | None] | None,
+) -> Requests:
+    """Make the columns; `in_turn` has the cap on requests in flight where starts follow from it."""
     told = {name: None if values is None else column(values) for name, values in lists.items()}
     ttft_s, latency_s, outputs = told["ttfts"], told["latencies"], told["output_lens"]
     if latency_s is None and gaps is not None and ttft_s is not None:
@@ -114,6 +144,8 @@ def _columns(lists: Mapping[str, list[float | None] | None], gaps: list[list[flo
         many = outputs > 1
         tpot_s = np.full(len(outputs), np.nan)
         tpot_s[many] = (latency_s - ttft_s)[many] / (outputs[many] - 1)
+    if in_turn is not None and latency_s is not None:
+        told["start_times"] = _in_turn(latency_s, in_turn[0])
     flat = None if gaps is None else np.fromiter(chain.from_iterable(gaps), np.float64)
     starts, first, last = (None if item is None else item * _MS_PER_S for item in _instants(told, latency_s))
     arrival, first, last = since_first(starts, first, last)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from aisimulate.fidelity.measured.metrics import VALUE
 from aisimulate.fidelity.measured.statistics import summary, weighted_summary
 
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ class Requests:
         sample = self.sample(metric)
         return {} if sample is None else summary(sample)
 
+    def total(self, metric: str) -> float | None:
+        """Give a total over the time from the first arrival to the last token; None where it is not told."""
+        if metric not in _TOTALS or self.arrival_ms is None or self.last_token_ms is None:
+            return None
+        duration_ms = float(np.nanmax(self.last_token_ms) - np.nanmin(self.arrival_ms))
+        if metric == "duration_ms":
+            return duration_ms
+        columns = [getattr(self, name) for name in _TOTALS[metric]]
+        if duration_ms <= 0 or any(item is None for item in columns):
+            return None
+        amount = sum(float(np.nansum(item)) for item in columns) if columns else float(len(self))
+        return amount / duration_ms * 1000.0
+
     def _per_output_token(self) -> Floats | None:
         if self.e2e_latency_ms is None or self.output_tokens is None:
             return None
@@ -74,6 +88,14 @@ class Requests:
 
 
 _COLUMNS = frozenset(item.name for item in fields(Requests)) - {"gaps_ms"}
+# Totals by the columns that they add up; without any they count requests.
+_TOTALS: dict[str, tuple[str, ...]] = {
+    "duration_ms": (),
+    "request_throughput_rps": (),
+    "output_throughput_tok_s": ("output_tokens",),
+    "input_throughput_tok_s": ("input_tokens",),
+    "total_throughput_tok_s": ("input_tokens", "output_tokens"),
+}
 _WEIGHTED = ("weighted_tpot_ms", "weighted_ntpot_ms")
 
 
@@ -93,9 +115,15 @@ class MeasuredRun:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def statistics(self, metric: str) -> dict[str, float]:
-        """Give the statistics of a metric: from the requests where they tell it, else as reported."""
-        own = {} if self.requests is None else self.requests.statistics(metric)
-        return {**self.reported.get(metric, {}), **own}
+        """Give the statistics of a metric: from the requests where they tell it, else as reported.
+
+        Totals are as reported, else over the time from the first arrival to the last token.
+        """
+        if self.requests is None:
+            return dict(self.reported.get(metric, {}))
+        total = self.requests.total(metric)
+        derived = {} if total is None else {VALUE: total}
+        return {**derived, **self.reported.get(metric, {}), **self.requests.statistics(metric)}
 
 
 def column(values: Sequence[float | None]) -> Floats | None:

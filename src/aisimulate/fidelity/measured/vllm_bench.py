@@ -18,6 +18,7 @@ _DIALECT = Dialect(
     totals={
         "request_throughput": "request_throughput_rps",
         "request_goodput": "goodput_request_throughput_rps",
+        "request_goodput:": "goodput_request_throughput_rps",  # as earlier versions spell it
         "output_throughput": "output_throughput_tok_s",
         "total_token_throughput": "total_throughput_tok_s",
         "completed": "completed_requests",

@@ -42,6 +42,7 @@ _EXPRESSED = frozenset(
 _FACTS = frozenset(
     (
         *("hardware_sku", "gpu_budget", "used_gpus", "startup_time", "timing_mode", "allow_model_download"),
+        "scheduling_look_ahead",
         *("kv_load_ratio", "concurrency", *OFFLOAD_FIELDS),
         *(f"{role}_num_gpu_blocks" for role in _ROLE_NAMES),
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aisimulate.report.figures import Figure
     from aisimulate.report.page.candidates import Row
     from aisimulate.report.page.scrub import Scrubber
+    from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.recorded_run import RecordedRun
 
 
@@ -38,11 +39,23 @@ def evidence(run: RecordedRun) -> dict[str, str]:
         "Pass times and memory": f"aiconfigurator-core's measurements of {', '.join(engines) or 'unknown'} "
         f"on {space.hardware_sku}; between measured points they are interpolated, beyond them extrapolated",
         "Time of a mixed pass": f"{space.timing_mode}: {TIMING_MODES[space.timing_mode]}",
+        **_settings(run.config),
         **_confidence(run),
         "Seed": str(facts.get("seed", "not recorded")),
         "Traffic": f"SHA-256 {digest}" if digest else "synthetic, drawn from the seed",
         "Search": f"SHA-256 {facts.get('config_sha256', 'not recorded')} of its configuration",
     }
+
+
+def _settings(config: SmartSearchConfig) -> dict[str, str]:
+    """Name a look-ahead and a front end, where there is one."""
+    found: dict[str, str] = {}
+    if config.search_space.scheduling_look_ahead:
+        found["Scheduling"] = "one pass ahead, as asynchronous schedulers do"
+    if (frontend := config.workload.frontend) is not None:
+        given = frontend.model_dump(exclude_none=True).items()
+        found["Front end"] = ", ".join(f"{name} {value}" for name, value in given) or "without effect"
+    return found
 
 
 def _confidence(run: RecordedRun) -> dict[str, str]:

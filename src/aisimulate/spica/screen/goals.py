@@ -74,4 +74,6 @@ def _engine_reason(config: SmartSearchConfig) -> str | None:
         return "only additive timing without drafts can be screened"
     if config.calibration is not None:
         return "calibrated pass times cannot be screened"
+    if space.scheduling_look_ahead or config.workload.frontend is not None:
+        return "only engines without look-ahead and front end can be screened"
     return None
