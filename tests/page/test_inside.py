@@ -10,7 +10,8 @@ import pytest
 import aisimulate
 from aisimulate.cli.report import main
 from aisimulate.perf.origins import ForwardOrigins
-from aisimulate.report.inside import is_short, look_inside, origins_text, replayable_config
+from aisimulate.report.again import replayable_config
+from aisimulate.report.inside import is_short, look_inside, origins_text
 from aisimulate.report.page.render import page_html
 from aisimulate.spica.config import Candidate
 from tests.api.test_api import SEARCH

@@ -13,6 +13,8 @@ from aisimulate.report.figures import figures
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.facts import numbered_rivals
 from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.evaluate import EvaluationContext
+from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.recorded_run import read_run
 from aisimulate.spica.reported import was_short
@@ -152,9 +154,6 @@ def test_a_record_ranks_what_its_search_reported(tmp_path, monkeypatch, goal):
     ],
 )
 def test_who_may_be_short(changes, short):
-    from aisimulate.spica.evaluate import EvaluationContext
-    from aisimulate.spica.evaluator import ReplayEvaluator
-
     config = SmartSearchConfig.model_validate(changed(SEVERAL, changes))
     context = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal), {})
     assert may_be_short({"backend": "vllm"}, context) is short
@@ -163,6 +162,16 @@ def test_who_may_be_short(changes, short):
     assert not may_be_short({"backend": "vllm", "enable_load_scaling": True}, context)
     checking = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal, check=True), {})
     assert not may_be_short({"backend": "vllm"}, checking)
+
+
+@pytest.mark.parametrize("choice", ["auto", "rough", "off"])
+def test_rough_searches_also_stop_ranks_that_run_in_step(choice):
+    config = SmartSearchConfig.model_validate(changed(SEVERAL, {"sweep.early_stop": choice}))
+    context = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal), {})
+    for name in ("attention_dp", "prefill_attention_dp", "decode_attention_dp"):
+        assert may_be_short({"backend": "sglang", name: 4}, context) is (choice == "rough")
+    assert may_be_short({"backend": "sglang"}, context) is (choice != "off")
+    assert not may_be_short({"backend": "sglang", "enable_load_scaling": True}, context)
 
 
 def test_nothing_short_needs_no_finalists():

@@ -14,8 +14,9 @@ from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.recorded import add_run_argument, named_run, run_of
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
+from aisimulate.report.again import replayable_config
 from aisimulate.report.files import check_writable, write_file
-from aisimulate.report.inside import look_inside, replayable_config
+from aisimulate.report.inside import look_inside
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
 

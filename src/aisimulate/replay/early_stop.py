@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aisimulate.workload.drivers import Driver
     from aisimulate.workload.wave_driver import Waves
 
-# Longer replays tidy requests up that a wave consists of.
+# Longer replays of one pool tidy requests up that a wave consists of; pairs of pools keep all.
 _MOST_REQUESTS = 1 << 16
 FEWEST_WAVES = 4
 """With fewer there is next to nothing to save."""
@@ -50,7 +50,9 @@ def execute_until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
     """
     with explained_limits(), paused_collector():
         started = time.perf_counter_ns()
-        replay = build_replay(parse_payload(payload), drive=_drive)
+        execution = parse_payload(payload)
+        is_pair = execution.spec.topology.kind == "disaggregated"
+        replay = build_replay(execution, drive=_drive_pair if is_pair else _drive_pool)
         try:
             return build_report(run_built(replay, started), record_per_request=False)
         except Settled as settled:
@@ -79,10 +81,17 @@ def execute_first_sessions(payload: str | Mapping[str, Any], count: int) -> dict
     return report | {FIRST_SESSIONS_KEY: count} if cut else report
 
 
-def _drive(workload: Workload, block_tokens: int) -> Driver:
+def _drive_pool(workload: Workload, block_tokens: int) -> Driver:
+    """Watch the waves of a loop that is not too long."""
+    if len(workload.sessions) > _MOST_REQUESTS:
+        return make_driver(workload, block_tokens)
+    return _drive_pair(workload, block_tokens)
+
+
+def _drive_pair(workload: Workload, block_tokens: int) -> Driver:
     """Watch the waves of single requests in a closed loop."""
     cap, count = workload.concurrency, len(workload.sessions)
-    if cap is None or not FEWEST_WAVES * cap <= count <= _MOST_REQUESTS:
+    if cap is None or FEWEST_WAVES * cap > count:
         return make_driver(workload, block_tokens)
     if any(len(session.turns) > 1 for session in workload.sessions[:1]):
         return make_driver(workload, block_tokens)

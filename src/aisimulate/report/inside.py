@@ -5,7 +5,6 @@ A replay is deterministic, so this is what was measured; that the results are eq
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,10 +16,8 @@ from aisimulate.perf.origins import ForwardOrigins
 from aisimulate.perf.quality import ORIGINS
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.hub import Observer
+from aisimulate.report.again import candidate_payload
 from aisimulate.report.numbers import share_text
-from aisimulate.spica.deploy import deployment_of_goal
-from aisimulate.spica.evaluator import ReplayEvaluator
-from aisimulate.spica.trace_facts import read_trace_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.watch import WatchedWorker
     from aisimulate.spica.config import Candidate, SmartSearchConfig
-    from aisimulate.spica.recorded_run import RecordedRun
 
 _SAMPLES = 200
 _MOST_PLACES = 3
@@ -91,17 +87,12 @@ class Inside:
     note: str = ""
 
 
-def replayable_config(run: RecordedRun) -> SmartSearchConfig:
-    """Give the configuration of a recorded run with its trace as it was resolved, from any folder."""
-    asked = run.facts.get("asked", {}).get("workload", {})
-    workload = run.config.workload.model_copy(update={"trace_path": asked.get("trace_path")})
-    return run.config.model_copy(update={"workload": workload})
-
-
 def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
     """Replay a candidate of a search again. What cannot be replayed or watched is told in the note."""
     try:
-        payload = _payload(config, candidate)
+        payload = candidate_payload(config, candidate)
+        # With the records come the decisions of a planner.
+        payload["spec"]["record_per_request"] = "scaling" in payload["spec"].get("adapters", {})
         watch = _Watch(candidate.metrics.get("duration_ms", 0.0), _judges(payload["spec"]))
         report = execute(payload, observers=[watch])
     except UnsupportedError as error:
@@ -113,18 +104,6 @@ def look_inside(config: SmartSearchConfig, candidate: Candidate) -> Inside:
     if any(report.get(name) != candidate.metrics.get(name) for name in _TELLING_METRICS):
         inside.note = "the second replay gave other results than the first: the trace or the data changed"
     return inside
-
-
-def _payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
-    goal, workload, config = asked.goal, asked.workload, candidate.config
-    plan = deployment_of_goal(config, goal)
-    if plan.max_model_len is None:
-        plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)
-    load = config.get("concurrency") if workload.kv_load_ratio is not None else None
-    payload = ReplayEvaluator(workload, goal).payload(plan, concurrency_override=load)
-    # With the records come the decisions of a planner.
-    payload["spec"]["record_per_request"] = plan.planner_config is not None
-    return payload
 
 
 def _decisions(report: Mapping[str, Any]) -> list[Decision]:

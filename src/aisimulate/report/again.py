@@ -1,0 +1,92 @@
+"""A recorded candidate replayed alone: the same payload gives the same figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aisimulate.report.columns import aligned
+from aisimulate.report.numbers import number_text
+from aisimulate.spica.deploy import deployment_of_goal
+from aisimulate.spica.evaluator import ReplayEvaluator
+from aisimulate.spica.reported import was_short
+from aisimulate.spica.score import objective_value
+from aisimulate.spica.trace_facts import read_trace_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisimulate.spica.config import Candidate, OptimizationGoal, SmartSearchConfig
+    from aisimulate.spica.deploy import DeploymentPlan
+    from aisimulate.spica.recorded_run import RecordedRun
+
+_SHOWN_DIFFERENCES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A candidate, by the number of its attempt, and what its second replay measured."""
+
+    number: int
+    candidate: Candidate
+    metrics: dict[str, float]
+
+    @property
+    def differences(self) -> list[str]:
+        """The figures that are not exactly those of the record, of either side."""
+        names = {*self.candidate.metrics, *self.metrics}
+        return sorted(n for n in names if self.candidate.metrics.get(n) != self.metrics.get(n))
+
+
+def replayable_config(run: RecordedRun) -> SmartSearchConfig:
+    """Give the configuration of a recorded run with its trace as it was resolved, from any folder."""
+    asked = run.facts.get("asked", {}).get("workload", {})
+    workload = run.config.workload.model_copy(update={"trace_path": asked.get("trace_path")})
+    return run.config.model_copy(update={"workload": workload})
+
+
+def candidate_payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
+    """Build what a search replayed for a candidate; `aisimulate simulate` takes the same as a file."""
+    plan, load = _plan_and_load(asked, candidate)
+    return ReplayEvaluator(asked.workload, asked.goal).payload(plan, concurrency_override=load)
+
+
+def replay_again(asked: SmartSearchConfig, number: int, candidate: Candidate) -> Again:
+    """Replay a candidate as its search did: as a whole, or that part of it.
+
+    Raises AISimulateError or ValueError for what cannot be replayed.
+    """
+    plan, load = _plan_and_load(asked, candidate)
+    evaluator = ReplayEvaluator(asked.workload, asked.goal)
+    evaluate = evaluator.evaluate_short if was_short(candidate) else evaluator.evaluate
+    return Again(number, candidate, evaluate(plan, concurrency_override=load))
+
+
+def again_text(goal: OptimizationGoal, repeats: Sequence[Again]) -> str:
+    """Say of each candidate what it measured now, and whether that is what the record says."""
+    rows = [("candidate", *(target.value for target in goal.targets), "against the record")]
+    for again in repeats:
+        values = (number_text(objective_value(again.metrics, target)) for target in goal.targets)
+        rows.append((str(again.number), *values, _verdict(again)))
+    return "\n".join([*aligned(rows), ""])
+
+
+def _verdict(again: Again) -> str:
+    names = again.differences
+    if not names:
+        return f"the same, all {len(again.metrics)} figures"
+    parts = [
+        f"{name} was {again.candidate.metrics.get(name)}, is {again.metrics.get(name)}"
+        for name in names[:_SHOWN_DIFFERENCES]
+    ]
+    return f"{len(names)} figures differ: {'; '.join(parts)}"
+
+
+def _plan_and_load(asked: SmartSearchConfig, candidate: Candidate) -> tuple[DeploymentPlan, int | None]:
+    """Make the plan of a candidate, and the cap that its KV load came to."""
+    config = candidate.config
+    plan = deployment_of_goal(config, asked.goal)
+    if plan.max_model_len is None:
+        plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)
+    return plan, config.get("concurrency") if asked.workload.kv_load_ratio is not None else None
