@@ -21,7 +21,14 @@ from aisimulate.cli.run_files import all_runs, find_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.replay.observe.sinks import json_line
-from aisimulate.report.again import again_text, candidate_payload, replay_again, replayable_config
+from aisimulate.report.again import (
+    again_text,
+    candidate_payload,
+    replay_again,
+    replay_with_seeds,
+    replayable_config,
+    spread_text,
+)
 from aisimulate.report.files import check_writable, write_file
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
 from aisimulate.spica.reported import was_short
@@ -73,6 +80,12 @@ def _parser() -> OneLineParser:
         metavar="CANDIDATE",
         help="the numbers in `runs show`, or `best` (default: the whole ranking or front)",
     )
+    replayed.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help="also with N other seeds, and show how far apart the results lie",
+    )
     payload.add_argument("candidate", metavar="CANDIDATE", help="its number in `runs show`, or `best`")
     return parser
 
@@ -114,12 +127,16 @@ def _replay(arguments: argparse.Namespace) -> int:
     chosen = chosen or ranked_candidates(run)
     if not chosen:
         raise InputError(f"{run.name}: has no feasible candidate")
-    config, repeats = replayable_config(run), []
+    config, repeats, spreads = replayable_config(run), [], []
     for place, (number, candidate) in enumerate(chosen, 1):
         repeats.append(replay_again(config, number, candidate))
+        if arguments.seeds is not None:
+            spreads.append(replay_with_seeds(config, number, candidate, arguments.seeds))
         say(f"{_PROG}: {place} of {len(chosen)} replayed")
-    different = any(again.differences for again in repeats)
-    return show(_PROG, again_text(run.config.goal, repeats), FAILED if different else DONE)
+    text = again_text(run.config.goal, repeats)
+    if spreads:
+        text += "\n" + spread_text(run.config.goal, spreads)
+    return show(_PROG, text, FAILED if any(again.differences for again in repeats) else DONE)
 
 
 def _payload(arguments: argparse.Namespace) -> int:

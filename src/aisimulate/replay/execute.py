@@ -13,7 +13,7 @@ from aisimulate.replay.build import build_replay
 from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
-from aisimulate.workload.drivers import plays_of
+from aisimulate.workload.drivers import is_closed_loop, plays_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,4 +94,5 @@ def run_built(replay: BuiltReplay, started: int) -> ReplayOutcome:
         prefill_gpus_per_worker=replay.prefill_gpus_per_worker,
         scaling=None if replay.scaler is None else replay.scaler.outcome(replay.fleet.end_ns),
         routes=replay.routes,
+        is_closed_loop=is_closed_loop(replay.driver),
     )

@@ -40,7 +40,8 @@ class ReplayOutcome:
     `provenance`: where pass times and KV capacity come from; `notes`: what a user should know.
     `tiers`: what memory behind the GPUs did. `routes`: what routers decided, by pool.
     `plays`: what became of the plays of an agentic trace. `scaling`: what became of pools that scale, whose
-    workers were not there all the time.
+    workers were not there all the time. `is_closed_loop`: traffic started with a burst, after which requests
+    take the place of those that ended.
     """
 
     sequences: list[Sequence]
@@ -64,3 +65,4 @@ class ReplayOutcome:
     prefill_gpus_per_worker: int = 0
     scaling: ScalingOutcome | None = None
     routes: Routes = field(default_factory=dict)
+    is_closed_loop: bool = False

@@ -6,8 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.replay.execute import execute
 from aisimulate.report.columns import aligned
-from aisimulate.report.numbers import number_text
+from aisimulate.report.numbers import number_text, share_text
 from aisimulate.spica.deploy import deployment_of_goal
 from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.reported import was_short
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from aisimulate.spica.recorded_run import RecordedRun
 
 _SHOWN_DIFFERENCES = 3
+# A worker's and rank's number is added to the seed of drafts, so seeds lie apart.
+_FIRST_DRAFT_SEED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,63 @@ def again_text(goal: OptimizationGoal, repeats: Sequence[Again]) -> str:
         values = (number_text(objective_value(again.metrics, target)) for target in goal.targets)
         rows.append((str(again.number), *values, _verdict(again)))
     return "\n".join([*aligned(rows), ""])
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a candidate measures when what is drawn is drawn otherwise; `values` by objective, a list each.
+
+    Empty where nothing is drawn.
+    """
+
+    number: int
+    values: dict[str, list[float]]
+
+
+def replay_with_seeds(asked: SmartSearchConfig, number: int, candidate: Candidate, seeds: int) -> Spread:
+    """Replay a candidate as a whole with so many other seeds.
+
+    Raises AISimulateError or ValueError for what cannot be replayed.
+    """
+    payloads = [_reseeded(candidate_payload(asked, candidate), seed) for seed in range(1, seeds + 1)]
+    reports = [execute(payload) for payload in payloads if payload is not None]
+    values = {
+        target.value: [objective_value(report, target) for report in reports]
+        for target in asked.goal.targets
+        if reports
+    }
+    return Spread(number, values)
+
+
+def spread_text(goal: OptimizationGoal, spreads: Sequence[Spread]) -> str:
+    """Say between which values the objectives lie, and how far apart that is."""
+    rows = [("candidate", *(f"{target.value} with other seeds" for target in goal.targets))]
+    for spread in spreads:
+        texts = (_range_text(spread.values.get(target.value, [])) for target in goal.targets)
+        rows.append((str(spread.number), *texts))
+    return "\n".join([*aligned(rows), ""])
+
+
+def _range_text(values: Sequence[float]) -> str:
+    if not values:
+        return "nothing is drawn"
+    low, high = min(values), max(values)
+    middle = (low + high) / 2
+    width = f" ({share_text((high - low) / abs(middle))} apart)" if middle else ""
+    return f"{number_text(low)} to {number_text(high)}{width}"
+
+
+def _reseeded(payload: dict[str, Any], seed: int) -> dict[str, Any] | None:
+    """Draw otherwise what is drawn: placements with a temperature, accepted drafts; None without either."""
+    spec, draws = payload["spec"], False
+    router = spec.get("adapters", {}).get("placement", {}).get("config") or {}
+    if router.get("router_temperature"):
+        router["seed"], draws = seed, True
+    engine = spec["engine"]
+    for role in [engine] if "rank" in engine else engine.values():
+        if role["rank"].get("aic_nextn"):
+            role["rank"]["aic_mtp_seed"], draws = _FIRST_DRAFT_SEED * seed, True
+    return payload if draws else None
 
 
 def _verdict(again: Again) -> str:
