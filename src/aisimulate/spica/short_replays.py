@@ -120,7 +120,8 @@ def _front_layers(candidates: list[Candidate], config: SmartSearchConfig, wanted
     signs = np.array([1.0 if target.maximize else -1.0 for target in config.goal.targets])
     values = np.array([list((candidate.objectives or {}).values()) for candidate in candidates]) * signs
     logs = np.log(np.maximum(np.abs(values), _TINY))
-    room, rows = max(_MOST_OF_A_FRONT, wanted), []
+    room = max(_MOST_OF_A_FRONT, wanted)
+    rows: list[int] = []
     for layer in layers(values, wanted):
         rows += [int(layer[place]) for place in far_apart(logs[layer], room - len(rows))]
     return [candidates[row] for row in sorted(rows)]
