@@ -194,7 +194,7 @@ def wait_for(path, replays, process):
 def killed_after(replays, path, ask):
     """Kill a search once that many replays are recorded; once more if it ended before the signal came."""
     done = {}
-    for _ in range(5):
+    for _ in range(10):
         for leftover in path.parent.glob(path.name + "*"):
             leftover.unlink()
         with subprocess.Popen(spica(*ask, "--run", str(path)), stdout=subprocess.DEVNULL) as process:

@@ -8,6 +8,7 @@ side and draws them. `--rounds N` makes both searches shorter.
 from __future__ import annotations
 
 import argparse
+import json
 from functools import partial
 from pathlib import Path
 
@@ -69,11 +70,16 @@ def table(runs):
     """Set the fronts side by side."""
     targets = next(iter(runs.values())).config.goal.targets
     rows = [("", *runs)]
-    rows.append(("candidates measured", *(str(len(run.measured)) for run in runs.values())))
+    rows.append(("candidates measured", *(str(_distinct(run)) for run in runs.values())))
     rows += front_rows(targets, [run.candidates for run in runs.values()])
     whole = front_area(targets, [candidate for run in runs.values() for candidate in run.candidates])
     shares = (f"{front_area(targets, run.candidates) / whole:.1%}" for run in runs.values())
     return aligned([*rows, ("share of the area of all together", *shares)])
+
+
+def _distinct(run):
+    """Count candidates; one replayed in part and then in full is one."""
+    return len({json.dumps(candidate.config, sort_keys=True) for _, candidate in run.measured})
 
 
 def main():

@@ -32,9 +32,9 @@ class Again:
 
     @property
     def differences(self) -> list[str]:
-        """The figures that are not exactly those of the record, of either side."""
-        names = {*self.candidate.metrics, *self.metrics}
-        return sorted(n for n in names if self.candidate.metrics.get(n) != self.metrics.get(n))
+        """The figures of the record that are not exactly those of now; what it lacks contradicts nothing."""
+        recorded = self.candidate.metrics
+        return sorted(name for name in recorded if recorded[name] != self.metrics.get(name))
 
 
 def replay_again(asked: SmartSearchConfig, number: int, candidate: Candidate) -> Again:
@@ -117,7 +117,7 @@ def _reseeded(payload: dict[str, Any], seed: int) -> dict[str, Any] | None:
 def _verdict(again: Again) -> str:
     names = again.differences
     if not names:
-        return f"the same, all {len(again.metrics)} figures"
+        return f"the same, all {len(again.candidate.metrics)} figures"
     parts = [
         f"{name} was {again.candidate.metrics.get(name)}, is {again.metrics.get(name)}"
         for name in names[:_SHOWN_DIFFERENCES]
