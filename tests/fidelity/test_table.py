@@ -194,5 +194,6 @@ def test_the_command_writes_what_simulate_applies(tmp_path, capsys):
     spec = {**SPEC, "calibration": calibration.model_dump(mode="json", exclude_none=True)}
     report = execute({**at_load(PAYLOAD, "concurrency", 8), "spec": spec})
     assert report["mean_tpot_ms"] == pytest.approx(9.0, rel=1e-3)
+    assert report["mean_ttft_ms"] == pytest.approx(100.0, rel=1e-3)
     assert main(arguments) == 0
     assert "pass times" in capsys.readouterr().out

@@ -14,6 +14,7 @@ from tools.validate.cut import cut, table_text
 from tools.validate.deployments import aic_settings, payload_of
 from tools.validate.errors import Errors
 from tools.validate.front_end import FrontEnd, fitted, left_out
+from tools.validate.health import judged_engines, quickstart_runs
 from tools.validate.leave_out import Lists, interpolated, one_row, two_rows
 from tools.validate.outcomes import (
     FAILED,
@@ -220,3 +221,19 @@ def test_recorded_results_are_those_of_replays_now():
     assert len(runs) >= 2
     for one in judged(outcomes_of(runs)):
         assert one == recorded[one.outcome.run.id]
+
+
+def test_of_the_shipped_engines_block_fp8_on_vllm_is_flagged_and_nothing_else():
+    engines = judged_engines([*(run for run in shipped() if run.concurrency <= 8), *quickstart_runs()])
+    flagged = {key for key, confidence in engines.items() if confidence.implausible}
+    assert flagged == {
+        key for key in engines if key[:2] == ("MiniMaxAI/MiniMax-M2.5", "fp8") and "tp8" not in key[4]
+    }
+    assert len(flagged) >= 3
+
+
+def test_health_is_printed_without_replays(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("tools.validate.__main__.outcomes_of", None)
+    assert main([str(table(tmp_path, HEADER + ROW.replace("m,", "Qwen/Qwen3-32B,", 1))), "--health"]) == 0
+    assert "Health of the data: 1 of 5 deployments flagged" in capsys.readouterr().out
+    assert main(["--health", "--write"]) == 2

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aisimulate.core.errors import InputError
 from tools.validate.bundled import bundled_runs
+from tools.validate.health import health_table, quickstart_runs
 from tools.validate.outcomes import outcomes_of
 from tools.validate.page import page_text
 from tools.validate.results import results_text
@@ -33,6 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return 2
+    if options.health:
+        print("\n".join(aligned([health_table([*runs, *quickstart_runs()])])))
+        return 0
     found = judged(outcomes_of(runs, options.jobs))
     tables = all_tables(found)
     print("\n".join(aligned(tables)))
@@ -43,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _runs(options: argparse.Namespace) -> list[MeasuredRun]:
+    if options.write and options.health:
+        raise InputError("--write: has no effect with --health, which replays nothing")
     if options.write and (options.files or options.bundled):
         raise InputError("--write: the documentation's page is made of the files in data/silicon only")
     if options.bundled:
@@ -61,6 +67,11 @@ def _parser() -> argparse.ArgumentParser:
     jobs = max(1, os.cpu_count() or 1)
     parser.add_argument(
         "--jobs", type=int, default=jobs, metavar="N", help="processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--health",
+        action="store_true",
+        help="replay nothing: judge the data of each engine",
     )
     parser.add_argument("--write", action="store_true", help="also write docs/accuracy.md and its results")
     return parser

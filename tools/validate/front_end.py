@@ -7,6 +7,8 @@ from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from aisimulate.config.frontend import PRESETS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -30,6 +32,12 @@ class FrontEnd:
     def error(self, outcome: Outcome) -> float:
         """Relative error of that time."""
         return self.ttft_ms(outcome) / outcome.run.ttft_ms - 1.0
+
+
+def preset(backend: str) -> FrontEnd:
+    """Give the preset that the package ships for a backend."""
+    values = PRESETS[f"inferencex-{backend}"]
+    return FrontEnd(int(values.get("stream_interval", 1)), values.get("ttft_offset_ms", 0.0))
 
 
 def fitted(outcomes: Sequence[Outcome]) -> FrontEnd:

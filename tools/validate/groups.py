@@ -20,6 +20,7 @@ def groups(scored: Sequence[Scored]) -> Iterator[tuple[str, list[Scored]]]:
     yield from _by(single, "", lambda one: one.run.backend)
     yield from _by([one for one in single if one.is_clean], "clean ", lambda one: one.run.backend)
     yield from _by(single, "", lambda one: one.run.system)
+    yield from _by([one for one in single if one.is_clean], "clean ", lambda one: one.run.system)
     for name, low, high in _BANDS:
         yield from _named(name, [one for one in single if low <= one.run.concurrency <= high])
     yield from _named("pairs of pools", [one for one in scored if one.run.is_pair])

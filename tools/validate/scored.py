@@ -9,7 +9,7 @@ from aisimulate.config.aic import AicConfig
 from aisimulate.config.messages import parse_model
 from aisimulate.core.errors import TimingError
 from aisimulate.replay.capacity import aic_engine_key
-from aisimulate.timing.aic.health import Confidence, engine_confidence
+from aisimulate.timing.aic.health import Confidence, Finding, engine_confidence
 from tools.validate.bundled import bundled_runs
 from tools.validate.deployments import MAX_NUM_BATCHED_TOKENS, aic_settings
 from tools.validate.front_end import left_out
@@ -84,14 +84,14 @@ def scored(found: Iterable[Judged]) -> list[Scored]:
 
 
 def confidence_of(run: MeasuredRun) -> Confidence:
-    """Judge the data of all engines of a run. Nothing is said of one that cannot be timed."""
+    """Judge the data of all engines of a run; those of one that cannot be timed are worth nothing."""
     found = Confidence()
     for pool in run.pools:
         key = aic_engine_key(parse_model(AicConfig, aic_settings(run, pool), ""))
         try:
             found |= engine_confidence(key, MAX_NUM_BATCHED_TOKENS, run.isl + run.osl)
-        except TimingError:
-            continue
+        except TimingError as error:
+            found |= Confidence((Finding("low", f"cannot be timed: {error}"),))
     return found
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tools.validate.errors import Errors
+from tools.validate.front_end import preset
 from tools.validate.groups import groups
 from tools.validate.leave_out import curves, scored_methods
 from tools.validate.outcomes import KINDS
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from tools.validate.outcomes import Outcome
     from tools.validate.scored import Judged, Scored
+
+_PRESET_GROUPS = ("all", "clean", "sglang", "trtllm", "vllm")
 
 Table = tuple[str, list[tuple[str, ...]]]
 """A title, and rows of cells of which the first are the column titles."""
@@ -50,6 +53,18 @@ def front_end_table(runs: Sequence[Scored]) -> Table:
     }
     rows += [(*key, str(value[0]), f"{value[1]:g}") for key, value in sorted(seen.items())]
     return "Front ends, fitted on the other models", rows
+
+
+def preset_table(runs: Sequence[Scored]) -> Table:
+    """TTFT at the client with the package's presets, which were fitted on runs of this file."""
+    rows = [("runs", "n", "without", "with the preset of the backend")]
+    single = [one for one in runs if not one.run.is_pair]
+    for name, members in groups(single):
+        without = Errors.of(one.outcome.ttft_error for one in members)
+        shipped = Errors.of(preset(one.run.backend).error(one.outcome) for one in members)
+        if name in _PRESET_GROUPS:
+            rows.append((name, str(len(members)), str(without), str(shipped)))
+    return "TTFT with the presets of `frontend`", rows
 
 
 def calibration_table(runs: Sequence[Scored]) -> Table:
@@ -91,6 +106,7 @@ def all_tables(found: Sequence[Judged]) -> list[Table]:
         outcome_table(outcomes),
         group_table(priced),
         front_end_table(priced),
+        preset_table(priced),
         calibration_table(priced),
         published_table(),
         reason_table(outcomes, priced),

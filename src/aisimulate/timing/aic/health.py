@@ -87,19 +87,19 @@ def reaches(grade: str, least: str) -> bool:
     return GRADES.index(grade) >= GRADES.index(least)
 
 
-@lru_cache(maxsize=1024)
 def engine_confidence(key: EngineKey, most_tokens: int, longest_tokens: int = 0) -> Confidence:
     """Judge the data of an engine whose forwards compute up to `most_tokens` per attention-DP rank.
 
     `longest_tokens`: of its longest sequence, 0 where it is not known. Raises like `compile_engine_spec` and,
     where a forward cannot be timed at all, `TimingError`.
     """
-    findings = [
-        *_slower_than_others(key),
-        *_stand_ins(key),
-        *_outside(key, most_tokens, longest_tokens),
-    ]
-    return Confidence(tuple(findings))
+    return Confidence((*_of_any_size(key), *_outside(key, most_tokens, longest_tokens)))
+
+
+@lru_cache(maxsize=1024)
+def _of_any_size(key: EngineKey) -> tuple[Finding, ...]:
+    """Find what holds whatever the forwards are."""
+    return (*_slower_than_others(key), *_stand_ins(key))
 
 
 def _slower_than_others(key: EngineKey) -> Iterator[Finding]:
