@@ -12,7 +12,7 @@ from aisimulate.config.calibration import (
 )
 
 from .field_payloads import AIC, CAPPED, CONSTANT, CROWD, MOE_2
-from .field_walk import Acts, FieldTable, Refused, Why, changed
+from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
 TABLE = FieldTable()
 PATH = "spec.calibration"
@@ -69,6 +69,12 @@ TABLE.add(
     prefill_scale=acts("mean_ttft_ms", prefill_scale=1.5),
     decode_scale=acts("mean_itl_ms", decode_scale=1.5),
     ttft_offset_ms=acts("mean_ttft_ms", ttft_offset_ms=7.5),
+    scheduling_look_ahead=Inert(
+        CALIBRATED,
+        {f"{PATH}.scheduling_look_ahead": 1},
+        "spec.calibration: fitted with scheduling_look_ahead 1, but spec.engine.rank has 0",
+        Why.TIED,
+    ),
     timing_mode=acts("duration_ms", timing_mode="fused"),
     step_model=Acts(STEPS, {f"{PATH}.step_model": {**_STEPS, "constant_ms": 6.0}}, "duration_ms"),
     points=acts("duration_ms", POINTS, points=_POINTS[:1]),

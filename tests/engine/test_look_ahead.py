@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.execute import execute
 from aisimulate.replay.observe.timeline import Timeline
+from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios
 from oracle.sglang_strategies import (
     sglang_echo_scenarios,
     sglang_scenarios,
@@ -25,6 +26,7 @@ from oracle.strategies import (
 )
 
 from .test_differential import budget, check
+from .test_differential_disagg import check as check_pair
 
 MOST_RANKS = 3
 
@@ -73,6 +75,29 @@ SGLANG = st.one_of(sglang_scenarios(), sglang_echo_scenarios(), sglang_turnstile
 @given(SGLANG.map(ahead_sglang))
 def test_sglang_equals_the_oracle(scenario: Scenario) -> None:
     check(scenario)
+
+
+def ahead_pair(made: tuple[Scenario, tuple[int, int]]) -> Scenario:
+    """The same pair of pools, one or both of them one pass ahead, without drafts and cadence."""
+    scenario, look_ahead = made
+    spec = scenario.payload["spec"]
+    roles = {}
+    for (stage, role), passes in zip(spec["engine"].items(), look_ahead, strict=True):
+        rank = {key: value for key, value in role["rank"].items() if not key.startswith("aic_")}
+        rank.pop("prefill_schedule_interval", None)
+        roles[stage] = role | {"rank": rank | {"scheduling_look_ahead": passes}}
+    return Scenario(scenario.payload | {"spec": spec | {"engine": roles}}, scenario.rows)
+
+
+PAIRS = st.tuples(
+    st.one_of(disagg_scenarios(), crowded_disagg_scenarios()), st.sampled_from([(1, 1), (1, 0), (0, 1)])
+)
+
+
+@budget(300)
+@given(PAIRS.map(ahead_pair))
+def test_pairs_of_pools_equal_the_oracle(scenario: Scenario) -> None:
+    check_pair(scenario)
 
 
 RANK = {
@@ -173,6 +198,26 @@ REFUSED = [
         "with scaling 'scripted'",
     ),
 ]
+
+
+def test_a_pair_of_pools() -> None:
+    # The first prompt is all there is to plan, so that the second one is planned when it has ended.
+    rank = {key: value for key, value in RANK.items() if key != "max_num_seqs"} | {
+        "max_num_batched_tokens": 8
+    }
+    pool = {"initial_workers": 1}
+    spec = payload_spec(rank, 1) | {
+        "topology": {"kind": "disaggregated", "prefill": pool, "decode": pool},
+        "requests": [
+            {"id": str(n), "arrival_time_ms": at_ms, "input_tokens": 8, "output_tokens": 3}
+            for n, at_ms in enumerate((0.0, 5.0))
+        ],
+    }
+    records = execute({"spec": spec})["per_request"]
+    assert [record["scheduled_ms"] for record in records] == [0.0, 10.0]
+    assert [record["prefill_admit_ms"] for record in records] == [0.0, 10.0]
+    assert [record["first_token_ms"] for record in records] == [11.0, 21.0]
+    assert [record["last_token_ms"] for record in records] == [13.0, 23.0]
 
 
 @pytest.mark.parametrize(("engine", "adapters", "beside"), REFUSED)

@@ -212,3 +212,24 @@ def test_a_log_in_which_nothing_completed_is_refused(tmp_path):
     path.write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError, match="no request completed"):
         read_log(path)
+
+
+def test_only_those_whom_the_fitted_requests_met_are_replayed_to_fit(tmp_path, monkeypatch):
+    made = requests(count=40)
+    later = [
+        {**request, "id": f"x{number}", "arrival_time_ms": 60_000.0 + request["arrival_time_ms"]}
+        for number, request in enumerate(requests(count=200, seed=5))
+    ]
+    path = write_records(tmp_path / "log.jsonl", made + later, decode_scale=1.2)
+    sizes = []
+    run = LogReplayer._run
+
+    def counted(self, candidate, passes):
+        sizes.append(len(self._workload.sessions))
+        return run(self, candidate, passes)
+
+    monkeypatch.setattr(LogReplayer, "_run", counted)
+    outcome = calibrated(path, Options(fit_requests=40, evaluations=10))
+    assert set(sizes) == {40, 240}
+    assert sizes.count(240) == 2  # before and after
+    assert outcome.calibration.decode_scale == pytest.approx(1.2, rel=0.02)

@@ -103,9 +103,13 @@ class DisaggFleet:
     def _pools(
         self, topology: Any, prefill: Any, decode: Any, identities: list[Identities]
     ) -> tuple[list[Worker], list[Worker]]:
+        from .ahead_pair import AheadDecodeRank, AheadPrefillRank
+
+        first = AheadPrefillRank if prefill["rank"].get("scheduling_look_ahead") else PrefillRank
+        second = AheadDecodeRank if decode["rank"].get("scheduling_look_ahead") else DecodeRank
         return (
-            _workers(topology["prefill"], prefill, lambda _: PrefillRank(prefill["rank"], identities[0])),
-            _workers(topology["decode"], decode, lambda n: DecodeRank(decode["rank"], identities[1], n)),
+            _workers(topology["prefill"], prefill, lambda _: first(prefill["rank"], identities[0])),
+            _workers(topology["decode"], decode, lambda n: second(decode["rank"], identities[1], n)),
         )
 
     # The clock ----------------------------------------------------------------------------------------
@@ -277,8 +281,11 @@ class DisaggFleet:
 
 def _workers(pool: dict[str, Any], role: dict[str, Any], make_rank: Callable[[int], Any]) -> list[Worker]:
     size, interval = role.get("dp_size", 1), role["rank"].get("prefill_schedule_interval", 1)
+    from .ahead_pair import AheadPairWorker
+
+    kind = AheadPairWorker if role["rank"].get("scheduling_look_ahead") else Worker
     return [
-        Worker([make_rank(first + index) for index in range(size)], interval)
+        kind([make_rank(first + index) for index in range(size)], interval)
         for first in range(0, pool["initial_workers"] * size, size)
     ]
 

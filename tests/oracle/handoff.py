@@ -129,7 +129,7 @@ class DecodeRank(RankScheduler):
             return None
         handoff = self.pending[0]
         handoff.attempted = self.releases
-        if len(self.running) >= self.max_num_seqs:
+        if not self._has_seat:
             return None
         request = handoff.request
         prompt = request.tokens[: request.isl]
@@ -152,7 +152,8 @@ class DecodeRank(RankScheduler):
 
     def _owed(self) -> int:
         """Blocks promised to those that have a prompt here, beyond what they hold."""
-        owners = [*self.running, *self.arrived, *(handoff.request for handoff in self.reserved)]
+        coming = [handoff.request for handoff in self.reserved]
+        owners = [*self.running, *self.leaving, *self.arrived, *coming]
         return sum(self._blocks_needed(request) - len(request.blocks) for request in owners)
 
     def activate(self, handoff: Handoff) -> None:
@@ -178,7 +179,7 @@ class DecodeRank(RankScheduler):
         return work
 
     def _admit_waiting(self, work: Pass) -> None:
-        while self.waiting and not work.preempted_any and len(self.running) < self.max_num_seqs:
+        while self.waiting and not work.preempted_any and self._has_seat:
             request = self._next(work)
             if request is None:
                 return
@@ -194,7 +195,7 @@ class DecodeRank(RankScheduler):
         head = self.waiting[0]
         if self.last_resort and self.arrived and self.acceptance is not None:
             return self._of_last_resort()
-        can_enter = not head.hopeless and (self.running or self._can_enter(head, work))
+        can_enter = not head.hopeless and (self.running or self.leaving or self._can_enter(head, work))
         if head in self.arrived or can_enter:
             return head
         if self.arrived and not head.hopeless:

@@ -55,6 +55,7 @@ class PollingAheadWorker(AheadWorker):
         super().__init__(*args)
         self.inbox: list[tuple[int, Request]] = []
         self.count = 0  # plans since it was idle
+        self.may_look = True  # not between two plans that are made at once
 
     def place(self, request: Request) -> int:
         """Put a request into the inbox, for the next rank in rotation."""
@@ -64,15 +65,17 @@ class PollingAheadWorker(AheadWorker):
 
     def start(self, now_ns: int) -> bool:
         """Begin the planned pass and plan the next; an idle worker counts anew."""
+        self.may_look = True
         if self.end_ns is None and not self.planned and not any(rank.ready for rank in self.ranks):
             self.count = 0
         return super().start(now_ns)
 
     def _plan_something(self, now_ns: int) -> list[tuple[Any, Any]]:
-        if self.count % self.receive_interval == 0:
+        if self.count % self.receive_interval == 0 and self.may_look:
             for rank, request in self.inbox:
                 self.ranks[rank].waiting.append(request)
             self.inbox = []
+        self.may_look = False
         if not any(rank.ready for rank in self.ranks) and not self.planned and self.end_ns is None:
             return []
         self.count += 1

@@ -37,23 +37,13 @@ class Scenario:
 
 @st.composite
 def timing_models(draw: st.DrawFn) -> dict[str, Any]:
-    """Fixed, polynomial or linear timing."""
+    """Fixed or polynomial timing."""
     if draw(st.booleans()):
         return {"type": "polynomial"}
-    if draw(st.integers(0, 3)) == 3:
-        return draw(st.sampled_from([LINEAR, {**LINEAR, "mixed_decode_ms": 0.25, "decode_ms": 0.0}]))
     prefill, decode = draw(st.sampled_from([10.0, 7.5])), draw(st.sampled_from([1.0, 2.25]))
     return {"type": "fixed", "prefill_ms": prefill, "decode_ms": decode}
 
 
-# A context token costs less than half a nanosecond, so that most passes of a run last alike.
-LINEAR = {
-    "type": "linear",
-    "constant_ms": 3.0,
-    "prefill_token_ms": 0.25,
-    "decode_ms": 0.125,
-    "context_token_ms": 0.00000037,
-}
 # Arrivals at multiples of 4 ms fall on the ends of passes.
 ROUND_TIMES = {"type": "fixed", "prefill_ms": 4.0, "decode_ms": 4.0}
 
@@ -72,7 +62,7 @@ def ranks(
         "enable_prefix_caching": draw(st.sampled_from([True, True, True, False])),
         "enable_chunked_prefill": draw(st.sampled_from([True, True, True, False])),
         "timing_model": draw(timing_models()),
-        "timing_mode": draw(st.sampled_from(["additive", "additive", "fused", "half"])),
+        "timing_mode": draw(st.sampled_from(["additive", "fused"])),
     }
     if rank["backend"] == "vllm":
         rank["preemption_mode"] = draw(st.sampled_from(["lifo", "fifo"]))
@@ -83,9 +73,6 @@ def ranks(
     if draw(st.integers(0, 6)) == 6:
         rank["speedup_ratio"] = draw(st.sampled_from([2.0, 3.0, 0.3, 0.0]))
         rank["decode_speedup_ratio"] = 1.0 if "aic_nextn" in rank else draw(st.sampled_from([1.0, 1.7]))
-    if draw(st.integers(0, 6)) == 6:
-        rank["prefill_scale"] = draw(st.sampled_from([1.0, 1.5, 2.0]))
-        rank["decode_scale"] = draw(st.sampled_from([1.0, 1.17, 0.5]))
     return rank
 
 
@@ -290,7 +277,7 @@ def long_prompt_scenarios(draw: st.DrawFn) -> Scenario:
         "max_model_len": draw(st.sampled_from([None, None, 90])),
         "enable_chunked_prefill": True,
         "timing_model": draw(st.one_of(timing_models(), st.just(ROUND_TIMES))),
-        "timing_mode": draw(st.sampled_from(["additive", "additive", "fused", "half"])),
+        "timing_mode": draw(st.sampled_from(["additive", "fused"])),
     }
     block, rows = rank["block_size"], []
     now_ms = 0.0

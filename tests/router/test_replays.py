@@ -231,6 +231,7 @@ def test_watching_a_queue_changes_nothing(pools: dict[str, Any], tmp_path: Path)
         ({"host_cache_hit_weight": 1.5}, "host_cache_hit_weight: 1.5 is not <= 1"),
         ({"router_queue_policy": "lifo", "router_queue_threshold": 1.0}, "'lcfs'"),
         ({"router_queue_policy": "lcfs"}, "no effect unless router_queue_threshold is a number"),
+        ({"router_ttl_secs": 1e300, "use_kv_events": False}, "router_ttl_secs: 1e+300 is not <= 9000000000"),
         ({"router_ttl_secs": 3.0}, "has no effect unless use_kv_events is false"),
         ({"kv_event_lag_ms": 3.0, "use_kv_events": False}, "has no effect unless use_kv_events is true"),
         (

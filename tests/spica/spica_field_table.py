@@ -157,12 +157,7 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "timing_mode": (space(CROWD, timing_mode="fused"),),
     "scheduling_look_ahead": (
         space(CROWD, scheduling_look_ahead=1),
-        Refused(
-            PAIR,
-            {"search_space.scheduling_look_ahead": 1},
-            "search_space.deployment_mode: none of disagg can be simulated yet with scheduling_look_ahead 1",
-            Why.TIERS,
-        ),
+        space(PAIR, scheduling_look_ahead=1),
     ),
     "agg_block_size": (space(TRACE, agg_block_size=96), space(CROWD, agg_block_size=65_536)),
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),

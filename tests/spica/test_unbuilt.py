@@ -53,6 +53,11 @@ def test_a_look_ahead_leaves_out_what_is_not_built_beside_it() -> None:
         assert f"{knob}: dropped {dropped} {beside}, searching {choice}" in notes
 
 
+def test_a_look_ahead_keeps_pairs_of_other_backends() -> None:
+    found, _ = effective_config(config({**EVERYTHING, "backend": ["vllm"], "scheduling_look_ahead": 1}))
+    assert kept(found) == {**PLAIN, "deployment_mode": ["disagg", "agg"]}
+
+
 def test_chunks_leave_out_pools_that_scale() -> None:
     found, notes = effective_config(config(EVERYTHING, {"preset": "inferencex"}))
     assert kept(found) == {**EVERYTHING, "planner_scaling_policy": ["disabled"]}

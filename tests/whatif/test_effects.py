@@ -60,10 +60,10 @@ def test_a_variant_without_data_is_not_varied_and_says_so():
 
 
 def test_what_cannot_be_simulated_is_not_varied_and_says_so():
-    payload = aggregated(CLOSED, rank={"backend": "sglang"})
+    payload = aggregated(CLOSED, rank={"backend": "sglang", "prefill_decode_interval": 1})
     one = found(payload, LATENCY, "look-ahead")
     assert [effect.name for effect in one.effects] == []
-    assert "is not supported yet with backend 'sglang'" in one.skipped[0].reason
+    assert "is not supported yet with prefill_decode_interval 1" in one.skipped[0].reason
 
 
 def test_a_variant_that_fails_is_told_as_that():

@@ -99,7 +99,8 @@ class Calibration(StrictModel):
     `prefill_scale` multiplies passes that hold prefill tokens, `decode_scale` those that only decode. With
     `points`, both are multiplied by the step scale of the load. `step_model` takes the place of the timing
     provider. `ttft_offset_ms` is added to every TTFT. `timing_mode` says how mixed passes are timed; null
-    leaves it to the engine's settings. `notes` say what the data did not identify.
+    leaves it to the engine's settings. `scheduling_look_ahead` is what it was fitted with. `notes` say what
+    the data did not identify.
     """
 
     version: int
@@ -108,6 +109,7 @@ class Calibration(StrictModel):
     decode_scale: Scale = 1.0
     ttft_offset_ms: Millis = 0.0
     timing_mode: TimingMode | None = None
+    scheduling_look_ahead: Annotated[int, Field(ge=0, le=1)] | None = None
     step_model: StepModel | None = None
     points: Annotated[tuple[CalibrationPoint, ...], Field(strict=False)] = ()
     training_error: CalibrationError = CalibrationError()

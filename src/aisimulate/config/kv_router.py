@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from aisimulate.config.base import U64, FieldError, Millis, Positive, StrictModel
+from aisimulate.config.base import U64, FieldError, Millis, StrictModel
 from aisimulate.config.messages import parse_model
 from aisimulate.config.spec import ReplaySpec
 
@@ -15,6 +15,7 @@ PROVIDER = "kv_router"
 PATH = "spec.adapters.placement.config"
 
 Weight = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]  # sums of costs stay finite
+Lifetime = Annotated[float, Field(gt=0, le=9e9, allow_inf_nan=False)]  # in ns it fits into 64 bits
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 # Settings that only act together with another one: name -> (the other, what it has to be).
@@ -48,7 +49,7 @@ class KvRouterConfig(StrictModel):
     decode_active_request_weight: Weight = 0.0
     use_kv_events: bool = True
     kv_event_lag_ms: Millis = 0.0
-    router_ttl_secs: Positive = 120.0
+    router_ttl_secs: Lifetime = 120.0
     router_track_active_blocks: bool = True
     router_track_prefill_tokens: bool = True
     router_assume_kv_reuse: bool = True

@@ -26,28 +26,31 @@ if TYPE_CHECKING:
 class AheadGroup(PassGroup[Ahead]):
     """A `PassGroup` that looks one pass ahead; `AheadWorker` tells the meaning of what it keeps."""
 
-    __slots__ = ("_ended", "_planned_ns")
+    __slots__ = ("_ended", "_planned_ns", "flight_ns")
 
     def __init__(self, ranks: list[Ahead]) -> None:
         super().__init__(ranks)
         self._ended = 0
+        self.flight_ns: int | None = None
         self._planned_ns = 0
 
     @property
     def has_work(self) -> bool:
         """Whether a pass can start, or is yet to end."""
-        return bool(self._passes) or any(rank.is_left or rank.has_work for rank in self.ranks)
+        return self.flight_ns is not None or any(rank.is_left or rank.has_work for rank in self.ranks)
 
     def start(self, now_ns: int) -> bool:
         """Begin what was planned and plan what follows; an idle worker plans first.
 
         Return whether there was work.
         """
-        if not self._passes:
+        end_ns, self.flight_ns = self.flight_ns, None
+        if end_ns is None:
             self._ended = 0
             if not self._plan(now_ns, now_ns):
                 return False
-        self._plan(now_ns, self._begin())
+            end_ns = self._begin()
+        self._plan(now_ns, end_ns)
         self.busy = True
         is_left = any(rank.is_left for rank in self.ranks)
         self._ended = 0 if is_left or not self._passes else self._passes - 1
@@ -119,6 +122,8 @@ class AheadGroup(PassGroup[Ahead]):
         for rank in self.ranks:
             if rank.is_left:
                 terminal += rank.depart(self.end_ns)
+        if self._passes:
+            self.flight_ns = self._begin()
         return terminal
 
     def last_boundary_ns(self, limit_ns: int) -> int:

@@ -36,19 +36,21 @@ class AheadWorker(RunWorker[Ahead]):
 
     A pass is in flight, booked, until `_start_ns`; the `_passes` planned after it begin there. While `busy`,
     the worker has nothing to decide before `end_ns`: `_ended` of the planned passes end by then, and the next
-    of them begins. `start()` books those and plans again.
+    of them begins. `finish()` books those, so that what happens in between finds their blocks taken, and
+    `start()` plans again.
     """
 
-    __slots__ = ("_ended",)
+    __slots__ = ("_ended", "flight_ns")
 
     def __init__(self, rank: Ahead) -> None:
         super().__init__(rank)
         self._ended = 0
+        self.flight_ns: int | None = None  # between two decisions: the end of the pass that begins
 
     @property
     def has_work(self) -> bool:
         """Whether a pass can start, or is yet to end."""
-        return bool(self._passes) or self._rank.is_left or self._rank.has_work
+        return self.flight_ns is not None or self._rank.is_left or self._rank.has_work
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Decide, from `now_ns` on, all that is to be decided before `until_ns`; return the next instant."""
@@ -63,11 +65,13 @@ class AheadWorker(RunWorker[Ahead]):
 
         Return whether there was work.
         """
-        if not self._passes:
+        end_ns, self.flight_ns = self.flight_ns, None
+        if end_ns is None:
             self._ended = 0
             if not self._plan(now_ns, now_ns):
                 return False
-        self._plan(now_ns, self._begin(now_ns))
+            end_ns = self._begin()
+        self._plan(now_ns, end_ns)
         self.busy = True
         self._ended = 0 if self._rank.is_left or not self._passes else self._passes - 1
         self.end_ns = self._start_ns
@@ -87,8 +91,8 @@ class AheadWorker(RunWorker[Ahead]):
         return self._passes
 
     @abstractmethod
-    def _begin(self, now_ns: int) -> int:
-        """Book the planned passes up to the one that begins at `now_ns`; return its end."""
+    def _begin(self) -> int:
+        """Book the planned passes up to the one that begins now; return its end."""
 
     def settle(self) -> None:
         """Price exactly how long there is nothing to decide."""
@@ -115,7 +119,10 @@ class AheadWorker(RunWorker[Ahead]):
     def finish(self) -> list[Sequence]:
         """End what ends at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
-        return self._rank.depart(self.end_ns) if self._rank.is_left else []
+        terminal = self._rank.depart(self.end_ns) if self._rank.is_left else []
+        if self._passes:
+            self.flight_ns = self._begin()
+        return terminal
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last end of a pass at or before `limit_ns`."""
@@ -136,21 +143,22 @@ class AheadRankWorker(AheadWorker[LookAhead]):
 
     __slots__ = ()
 
-    def _begin(self, now_ns: int) -> int:
-        """Book the planned passes up to the one that begins at `now_ns`; return its end."""
+    def _begin(self) -> int:
+        """Book the planned passes up to the one that begins now; return its end."""
         rank, timer, log = self._rank, self._timer, self.gap_log
         passes, done = self._ended + 1, rank.decoders.passes
         if batch := rank.run_batch:
             context = rank.run_context
             log.runs += (batch, context, passes, batch, done)
-            end_ns = now_ns + timer.decode_ns(batch, context + self._ended * batch)
+            begin_ns = self.end_ns if self._ended else self._start_ns
+            end_ns = begin_ns + timer.decode_ns(batch, context + self._ended * batch)
             first_end_ns = end_ns
             if self._ended and rank.fresh:
                 first_end_ns = self._start_ns + timer.decode_ns(batch, context)
         else:
             if weight := rank.gap_weight:
                 log.passes += (rank.pass_ns, weight, done)
-            first_end_ns = end_ns = now_ns + rank.pass_ns
+            first_end_ns = end_ns = self._start_ns + rank.pass_ns
         rank.commit(passes, first_end_ns, end_ns)
         return end_ns
 

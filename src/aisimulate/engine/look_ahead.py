@@ -54,9 +54,12 @@ class LookAhead(RankScheduler):
             return 0
         entered = self.entered
         self.planned_ns = now_ns
-        self.held = sum(len(sequences) for sequences, _ in self.leaving)
-        self.params = self._seats.get(self.held) or self._without_seats(self.held)
+        leaving = sum(len(sequences) for sequences, _ in self.leaving)
+        self.held += leaving
+        self.params = self._seats.get(leaving) or self._without_seats(leaving)
         passes = self.plan(start_ns)
+        self.params = self._seats[0]
+        self.held -= leaving
         if self.entered > entered and now_ns < start_ns:
             self._stamp(entered, now_ns)
         return passes if self.run_batch or self.eventful else 0
@@ -85,7 +88,8 @@ class LookAhead(RankScheduler):
 
         Nobody is terminal before it has ended.
         """
-        self.turned_away = super().commit(passes, first_end_ns, end_ns)
+        self.turned_away = super().commit(passes, first_end_ns, end_ns)[:]
+        self.done = []
         for sequence in self.turned_away:
             sequence.status = sequence.terminal_ns = None
         return []

@@ -24,7 +24,7 @@ class PollingAheadWorker(PollingWorker):
             self._count = 0
         if self._count % self._interval == 0:
             self._receive()
-        plans = 1 if inner._passes else 2
+        plans = 2 if inner.flight_ns is None else 1
         started: bool = inner.start(now_ns)
         if not started and self._inbox:
             self._receive()  # what is there waits for something else

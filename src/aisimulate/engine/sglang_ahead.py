@@ -120,13 +120,14 @@ class AheadSglangWorker(AheadWorker[AheadSglangScheduler]):
         """Passes simulated so far."""
         return self._rank.decoders.passes + self._other_passes
 
-    def _begin(self, now_ns: int) -> int:
-        """Book the planned passes up to the one that begins at `now_ns`; return its end."""
+    def _begin(self) -> int:
+        """Book the planned passes up to the one that begins now; return its end."""
         rank, timer, runs = self._rank, self._timer, self.gap_log.runs
         passes, done = self._ended + 1, rank.decoders.passes
         if batch := rank.run_batch:
             context = rank.run_context
-            first_end_ns = end_ns = now_ns + timer.decode_ns(batch, context + self._ended * batch)
+            begin_ns = self.end_ns if self._ended else self._start_ns
+            first_end_ns = end_ns = begin_ns + timer.decode_ns(batch, context + self._ended * batch)
             if not rank.lagging:
                 runs += (batch, context, passes, batch, done)
             elif passes > 1:
@@ -134,7 +135,7 @@ class AheadSglangWorker(AheadWorker[AheadSglangScheduler]):
                 runs += (batch, context + batch, passes - 1, batch, done + 1)
         else:
             self._other_passes += 1
-            first_end_ns = end_ns = now_ns + rank.pass_ns
+            first_end_ns = end_ns = self._start_ns + rank.pass_ns
         rank.commit(passes, first_end_ns, end_ns)
         return end_ns
 

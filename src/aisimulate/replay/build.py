@@ -143,7 +143,8 @@ def _wire(
     tiers = Tiers(workers)
     placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers
-    keeps_all = hub is not None or spec.record_per_request or frontend is not None
+    gathers = frontend is not None and frontend.stream_interval > 1
+    keeps_all = hub is not None or spec.record_per_request or gathers
     settled = None if keeps_all else Settled()
     if hub is not None:
         workers = watch_workers(workers, hub)

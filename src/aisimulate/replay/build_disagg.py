@@ -108,6 +108,7 @@ def build_disaggregated(
         scaler=wired.scaler,
         routes=wired.routes,
         frontend=frontend,
+        look_ahead=max(pool.rank.scheduling_look_ahead for pool in (prefill, decode)),
     )
 
 

@@ -81,6 +81,9 @@ def calibrated(
     notes = []
     if unknown:
         notes.append(f"{_WHERE}: {' and '.join(unknown)} not checked: {path} does not tell")
+    fitted_with, own = calibration.scheduling_look_ahead, role.rank.scheduling_look_ahead
+    if fitted_with not in (None, own):
+        notes.append(f"{_WHERE}: fitted with scheduling_look_ahead {fitted_with}, but {path} has {own}")
     return Calibrated(rank.model_copy(update=changes), {"calibration": _told(calibration, changes)}, notes)
 
 

@@ -27,8 +27,9 @@ def require_look_ahead(spec: ReplaySpec) -> None:
 
 
 def _in_deployment(spec: ReplaySpec) -> Iterator[str]:
-    if spec.topology.kind == "disaggregated":
-        yield "in a disaggregated topology"
+    backend = spec.engine.role(spec.stages[0]).rank.backend
+    if spec.topology.kind == "disaggregated" and backend == "sglang":
+        yield "in a disaggregated topology with backend 'sglang'"
     placement, scaling = spec.adapters.placement.provider, spec.adapters.scaling.provider
     if placement != "round_robin":
         yield f"with placement {placement!r}"

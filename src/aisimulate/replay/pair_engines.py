@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from aisimulate.engine.ahead_group import AheadRankGroup
+from aisimulate.engine.ahead_pair import make_ahead_stage
+from aisimulate.engine.ahead_worker import AheadRankWorker
 from aisimulate.engine.cadence_pair import CadenceDecodeRank, PairCadenceGroup
 from aisimulate.engine.decode_rank import DecodeRank
 from aisimulate.engine.decode_worker import DecodeWorker
@@ -33,7 +36,9 @@ if TYPE_CHECKING:
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sglang_scheduler import SglangScheduler
 
-PairWorker: TypeAlias = RankWorker | GroupWorker | SglangWorker | SglangGroup
+PairWorker: TypeAlias = (
+    RankWorker | GroupWorker | SglangWorker | SglangGroup | AheadRankWorker | AheadRankGroup
+)
 _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
     ("vllm", "prefill"): PrefillRank,
     ("vllm", "decode"): DecodeRank,
@@ -49,7 +54,7 @@ def pair_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int, nu
         return _sglang_worker(sglang_params(rank, dp_size), timer, stage, ranks)
     if rank.native_host_offload is not None:
         return _offload_worker(rank, rank.native_host_offload, timer, dp_size)
-    return _worker(rank_params(rank), timer, stage, ranks)
+    return _worker(rank_params(rank), timer, stage, ranks, rank.scheduling_look_ahead)
 
 
 def _offload_worker(rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int) -> PairWorker:
@@ -59,8 +64,11 @@ def _offload_worker(rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_si
     return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
 
 
-def _worker(params: RankParams, timer: PassTimer, stage: str, numbers: range) -> PairWorker:
+def _worker(params: RankParams, timer: PassTimer, stage: str, numbers: range, look_ahead: int) -> PairWorker:
     interval = params.prefill_schedule_interval
+    if look_ahead:
+        ahead = [make_ahead_stage(params, timer, stage) for _ in numbers]
+        return AheadRankWorker(ahead[0]) if len(ahead) == 1 else AheadRankGroup(ahead)
     has_cadence = stage == "decode" and len(numbers) > 1 and interval > 1
     ranks = [_rank(params, timer, stage, number, has_cadence) for number in numbers]
     if has_cadence:

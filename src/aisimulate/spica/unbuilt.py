@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     Rules: TypeAlias = Mapping[str, Callable[[Any], bool]]
 
 _SCALING: Rules = {"planner_scaling_policy": enables_scaling}
-_PLAIN: Rules = {
-    "deployment_mode": lambda mode: mode != "agg",
-    "router_mode": lambda mode: mode != "round_robin",
-    **_SCALING,
-}
+_ROUTED: Rules = {"router_mode": lambda mode: mode != "round_robin"}
+_PLAIN: Rules = {"deployment_mode": lambda mode: mode != "agg", **_ROUTED, **_SCALING}
 
 
 def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
@@ -35,7 +32,8 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
     if space.scheduling_look_ahead:
         setting = f"scheduling_look_ahead {space.scheduling_look_ahead}"
         _refuse_pins(config, setting, ("aic_nextn", "num_g2_blocks"))
-        found.append((setting, _PLAIN))
+        is_sglang = "sglang" in space.backend
+        found.append((setting, _PLAIN if is_sglang else {**_ROUTED, **_SCALING}))
     frontend = config.workload.frontend
     if frontend is None:
         return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aisimulate.config.aic import aic_config
 from aisimulate.config.calibration import (
     VERSION,
@@ -32,6 +34,7 @@ MODES: tuple[TimingMode, ...] = ("additive", "fused", "half")
 FIT_REQUESTS = 60
 EVALUATIONS = 40
 _DIGITS = 5
+_SLACK = 1.1  # candidates may be slower than what was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,13 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
     """
     count = min(options.fit_requests, len(log))
     replayer = LogReplayer(execution, log.workload())
+    met = _met(log, count)
+    trials = replayer if met == len(log) else LogReplayer(execution, log.workload(met))
     modes = _modes(execution, options)
     families: list[Family] = [Steps()] if options.table_free else [Scales(mode) for mode in modes]
-    fits = fit_families(log, replayer, count, families, options.evaluations)
+    fits = fit_families(log, trials, count, families, options.evaluations)
     best = min(fits, key=lambda fit: fit.loss)
-    notes = doubts(log, replayer, count, best)
+    notes = doubts(log, trials, count, best)
     replayed = replayer.replay(best.candidate)
     offset_ms = ttft_offset_ms(log, replayed, count)
     after = _both(log, replayed.later(offset_ms), count)
@@ -91,8 +96,14 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
         losses=tuple((fit.candidate.timing_mode, fit.loss) for fit in fits),
         fitted=count,
         held_out=len(log) - count,
-        replays=replayer.replays,
+        replays=trials.replays,
     )
+
+
+def _met(log: RequestLog, count: int) -> int:
+    """Count the requests that the first `count` may have met: who came until the last of them ended."""
+    until_ms = _SLACK * float(np.max(log.last_token_ms[:count]))
+    return max(count, int(np.searchsorted(log.arrival_ms, until_ms, side="right")))
 
 
 def _modes(execution: Execution, options: Options) -> tuple[TimingMode, ...]:
@@ -126,6 +137,7 @@ def _calibration(
         prefill_scale=candidate.prefill_scale,
         decode_scale=candidate.decode_scale,
         timing_mode=_mode(execution, candidate),
+        scheduling_look_ahead=execution.spec.engine.rank.scheduling_look_ahead,
         step_model=None if model is None else StepModel(**model.model_dump(exclude={"type"})),
         training_error=CalibrationError(**told),
         source=CalibrationSource(
