@@ -49,15 +49,17 @@ class DecodeWorker(RankWorker):
         """
         rank = self._rank
         decoders, waiting = rank.decoders, rank.waiting
-        while now_ns < until_ns and (decoders.count or waiting or rank.partial):
+        while now_ns < until_ns:
             passes = decoders.passes
             if not (rank.partial or rank.unusual):
-                if not waiting:
-                    now_ns = self._decode_on(now_ns, until_ns)
-                elif len(waiting) == 1:
+                if len(waiting) == 1:
                     now_ns = self._join_one(now_ns, until_ns)
-                else:
+                elif waiting:
                     now_ns = self._join(now_ns, until_ns)
+                elif decoders.count:
+                    now_ns = self._decode_on(now_ns, until_ns)
+                else:
+                    break
             if decoders.passes == passes:
                 if not self.start(now_ns):
                     break

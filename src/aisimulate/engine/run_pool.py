@@ -181,7 +181,11 @@ class RunPool:
             entry.len = 0
             need = -left
             if type(entry) is Node:
-                self._forget(entry)
+                parent = entry.parent
+                if parent is None or parent.shadows or entry.location is not None:
+                    self._forget(entry)
+                else:  # the same, without the call
+                    del parent.children[entry.ids[entry.start // self.stride]]
 
     def _forget(self, node: Node) -> None:
         """Remove a fully evicted node from the tree; the oldest shadow takes its place."""

@@ -96,7 +96,7 @@ class PlainPairFleet(DisaggFleet):
 
     def _run_clock(self) -> bool:
         """Run event by event; return whether the limit ended the run: there is none."""
-        ends, events, first_decode = self._ends, self._events, self._first_decode
+        ends, events, first_decode, decodes = self._ends, self._events, self._first_decode, self._decodes
         self._look_for_arrivals()
         while True:
             if not events or events[0][0] >= self._arrival_ns:
@@ -110,6 +110,8 @@ class PlainPairFleet(DisaggFleet):
                     self._end_together(index, now_ns)
                 elif index < first_decode:
                     self._end_prompts(index, now_ns)
+                elif decodes[index - first_decode].is_over and not self._deferred:
+                    self._take_in(index, now_ns)
                 else:
                     self._end_decoding(index, now_ns)
             if self._idle:
@@ -157,19 +159,25 @@ class PlainPairFleet(DisaggFleet):
         """Begin a pass of a prefill worker, if there is anything to do."""
         worker = self._prefills[index]
         if worker.start(now_ns):
-            end_ns = self._ends[index] = worker.end_ns
-            if end_ns > now_ns:
-                insort(self._events, (end_ns, index))
-            else:
-                self._step(now_ns)
-                self._finish(index, now_ns)
-                self._idle.append(index)
+            self._let_run(index, worker.end_ns, now_ns)
+
+    def _let_run(self, index: int, end_ns: int, now_ns: int) -> None:
+        """Come back to a prefill worker when its passes end."""
+        self._ends[index] = end_ns
+        if end_ns > now_ns:
+            insort(self._events, (end_ns, index))
+        else:
+            self._step(now_ns)
+            self._finish(index, now_ns)
+            self._idle.append(index)
 
     def _end_prompts(self, index: int, now_ns: int) -> None:
         """End the pass of a prefill worker, hand its prompts on, and begin its next pass."""
-        if sources := self._prefills[index].finish():
+        worker = self._prefills[index]
+        if sources := worker.finish():
             self._hand_on(sources, now_ns)
-        self._begin(index, now_ns)
+        if worker.start(now_ns):
+            self._let_run(index, worker.end_ns, now_ns)
 
     def _end_together(self, index: int, now_ns: int) -> None:
         """End what ends together with a pass of worker `index`, the first of them."""
@@ -256,11 +264,8 @@ class PlainPairFleet(DisaggFleet):
             self._take_in(index, now_ns)
 
     def _end_decoding(self, index: int, now_ns: int) -> None:
-        """Let a decode worker be between passes."""
+        """Let a decode worker that keeps to the clock be between passes."""
         worker = self._decodes[index - self._first_decode]
-        if worker.is_over and not self._deferred:
-            self._take_in(index, now_ns)
-            return
         self._step(now_ns)
         if worker.exact:
             self._idle.append(index)
