@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from aisimulate.fidelity.table.rows import Table, TableRow
 
 _DIGITS = 6
+_WAITS = f"more than {MOST_TTFT_RATIO:g}: something waits that is not simulated, as when a server is full"
+_OTHER_UNIT = f"less than 1/{MOST_TTFT_RATIO:g}: is it in another unit (s, ms), or were prompts in the cache?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def _doubts(table: Table, points: Sequence[LoadPoint]) -> list[str]:
     """Say what the rows do not tell."""
     notes = [
         f"{table.by} {point.load:g}: the measured TTFT is {point.ttft_ratio:.3g} times the simulated one, "
-        f"more than {MOST_TTFT_RATIO:g}: something waits that is not simulated, as when a server is full"
+        + (_WAITS if point.ttft_ratio > 1.0 else _OTHER_UNIT)
         for point in points
         if point.is_capped
     ]
