@@ -75,7 +75,7 @@ def calibrated(
         return Calibrated(rank)
     unknown = _check_engine(calibration.key, engine_of(role, aic), path)
     changes = _changes(calibration, role.rank, path, fuses=len(execution.spec.stages) == 1)
-    step_scale, _ = factors_at(calibration, load_of(execution, calibration))
+    step_scale, ttft_ratio = factors_at(calibration, load_of(execution, calibration))
     for name in _SCALES:
         changes[name] = getattr(calibration, name) * step_scale
     notes = []
@@ -84,7 +84,8 @@ def calibrated(
     fitted_with, own = calibration.scheduling_look_ahead, role.rank.scheduling_look_ahead
     if fitted_with not in (None, own):
         notes.append(f"{_WHERE}: fitted with scheduling_look_ahead {fitted_with}, but {path} has {own}")
-    return Calibrated(rank.model_copy(update=changes), {"calibration": _told(calibration, changes)}, notes)
+    told = _told(calibration, changes, ttft_ratio)
+    return Calibrated(rank.model_copy(update=changes), {"calibration": told}, notes)
 
 
 def ttft_ratio_of(execution: Execution) -> float:
@@ -150,12 +151,16 @@ def _changes(calibration: Calibration, rank: RankConfig, path: str, *, fuses: bo
     return {**changes, "timing_mode": mode}
 
 
-def _told(calibration: Calibration, changes: Mapping[str, Any]) -> dict[str, object]:
+def _told(calibration: Calibration, changes: Mapping[str, Any], ttft_ratio: float) -> dict[str, object]:
     """Say in the report what was applied."""
+    offset_ms = calibration.ttft_offset_ms
+    clients = {"ttft_offset_ms": offset_ms} if offset_ms else {}
+    clients |= {"ttft_ratio": ttft_ratio} if ttft_ratio != 1.0 else {}
     return {
         **calibration.source.model_dump(exclude_none=True),
         "training_error": calibration.training_error.model_dump(exclude_none=True),
         **{name: changes[name] for name in (*_SCALES, "timing_mode") if name in changes},
+        **clients,
         "step_model": calibration.step_model is not None,
         "notes": list(calibration.notes),
     }
