@@ -205,6 +205,31 @@ def test_a_ttft_in_seconds_is_doubted(tmp_path):
     )
 
 
+def test_factors_belong_to_the_load_of_a_worker(tmp_path, capsys):
+    """Two workers at 16 are calibrated; one at 8 has the same batches, and so the same factors."""
+    pair = {
+        **PAYLOAD,
+        "spec": {**SPEC, "topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}},
+    }
+    path = written(tmp_path, "concurrency,ttft_ms,tpot_ms\n4,60,7\n16,100,9\n")
+    outcome = fit_table(read_table(path), pair)
+    assert [point.load for point in outcome.calibration.points[1:-1]] == [2, 8]
+    assert [row.load for row in outcome.rows] == [4, 16]
+    assert outcome.rows[1].after == pytest.approx((0.0, 0.0), abs=1e-3)
+    found = outcome.calibration.model_dump(mode="json", exclude_none=True)
+    scales = {}
+    for workers, load in ((2, 16), (1, 8), (1, 16)):
+        topology = {"kind": "aggregated", "workers": {"initial_workers": workers}}
+        spec = {**SPEC, "topology": topology, "calibration": found}
+        report = execute(at_load({"spec": spec, "traffic": TRAFFIC}, "concurrency", load))
+        scales[workers, load] = report["provenance"]["calibration"]["prefill_scale"]
+    assert scales[2, 16] == scales[1, 8] == pytest.approx(outcome.calibration.points[2].step_scale)
+    assert scales[1, 16] != pytest.approx(scales[1, 8], rel=0.01)
+    payload = written(tmp_path, json.dumps(pair), "payload.json")
+    assert main(["--table", str(path), "--engine", str(payload)]) == 0
+    assert "\n16 " in capsys.readouterr().out, "rows have the load that was measured"
+
+
 def test_loads_replace_those_of_the_payload():
     assert at_load(PAYLOAD, "concurrency", 4)["traffic"] == {
         "source_type": "synthetic",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.calibration import CalibrationKey
 from aisimulate.config.calibration_file import factors_at
+from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import ExternalTiming, LinearTiming
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import show
@@ -95,27 +96,43 @@ def ttft_ratio_of(execution: Execution) -> float:
 
 
 def load_of(execution: Execution, calibration: Calibration) -> float:
-    """Find the load at which the points of a calibration are read; 1 where it has none.
+    """Find the load at which the points of a calibration are read, that of one worker; 1 where it has none.
 
     Raises `InputError` when the traffic does not fix that kind of load.
     """
     if not calibration.points:
         return 1.0
-    spec, traffic = execution.spec, execution.traffic
-    if calibration.points[0].rate_rps is not None:
-        rate = None if traffic is None else traffic.request_rate
-        if rate is None and traffic is not None and traffic.arrival_interval_ms:
-            rate = 1000.0 / traffic.arrival_interval_ms
-        if rate is None:
-            raise InputError(f"{_WHERE}: its points are by rate_rps, but the traffic has no request rate")
-        return rate
-    caps = [spec.max_in_flight]
-    if traffic is not None:
-        caps += [traffic.concurrency, traffic.replay_concurrency]
-    load = next((cap for cap in caps if cap is not None), None)
+    by_rate = calibration.points[0].rate_rps is not None
+    load = _rate(execution) if by_rate else _concurrency(execution)
+    if load is None and by_rate:
+        raise InputError(f"{_WHERE}: its points are by rate_rps, but the traffic has no request rate")
     if load is None:
         raise InputError(f"{_WHERE}: its points are by concurrency, but the traffic has no fixed concurrency")
-    return float(load)
+    return load / workers_of(execution)
+
+
+def workers_of(execution: Execution) -> int:
+    """Count the workers that share a load at the start: those that decode."""
+    topology = execution.spec.topology
+    pool = topology.workers if isinstance(topology, Aggregated) else topology.decode
+    return pool.initial_workers
+
+
+def _rate(execution: Execution) -> float | None:
+    traffic = execution.traffic
+    if traffic is None:
+        return None
+    if traffic.request_rate is None and traffic.arrival_interval_ms:
+        return 1000.0 / traffic.arrival_interval_ms
+    return traffic.request_rate
+
+
+def _concurrency(execution: Execution) -> float | None:
+    traffic = execution.traffic
+    caps = [execution.spec.max_in_flight]
+    if traffic is not None:
+        caps += [traffic.concurrency, traffic.replay_concurrency]
+    return next((float(cap) for cap in caps if cap is not None), None)
 
 
 def _check_engine(made_for: CalibrationKey, own: CalibrationKey, path: str) -> list[str]:
