@@ -70,6 +70,14 @@ def test_another_engine_is_refused_by_the_field_that_differs():
     assert refusal(other) == "spec.calibration: made for tp 4, but spec.engine.rank has 1"
 
 
+def test_drafts_are_part_of_the_engine():
+    """A step model that was found without drafts would give their tokens away."""
+    drafts = {"aic_nextn": 2, "aic_nextn_accept_rates": "0.5,0.3"}
+    assert refusal(**drafts) == "spec.calibration: made for aic_nextn 0, but spec.engine.rank has 2"
+    own = {**CALIBRATION, "key": {"backend": "vllm", "aic_nextn": 2}}
+    assert execute(payload(own, **drafts))["provenance"]["calibration"]["decode_scale"] == 3.0
+
+
 def test_what_only_one_side_tells_is_noted():
     named = {**CALIBRATION, "key": {"backend": "vllm", "model": "m", "system": "s"}}
     note = "spec.calibration: model and system not checked: spec.engine.rank does not tell"

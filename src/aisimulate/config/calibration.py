@@ -36,6 +36,7 @@ class CalibrationKey(StrictModel):
     attention_dp: PositiveU32 = 1
     moe_tp: PositiveU32 | None = None
     moe_ep: PositiveU32 | None = None
+    aic_nextn: U32 = 0
 
 
 class StepModel(StrictModel):

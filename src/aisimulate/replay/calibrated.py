@@ -41,7 +41,10 @@ def engine_of(role: RoleConfig, aic: AicConfig | None) -> CalibrationKey:
     """Name the engine of a role as far as its settings tell. Raises like `aic_engine_key`."""
     if aic is None:
         return CalibrationKey(
-            backend=role.rank.backend, tp=role.tensor_parallel_size, attention_dp=role.dp_size
+            backend=role.rank.backend,
+            tp=role.tensor_parallel_size,
+            attention_dp=role.dp_size,
+            aic_nextn=role.rank.aic_nextn or 0,
         )
     key = aic_engine_key(aic)
     modes = resolve_modes(key).effective
@@ -59,6 +62,7 @@ def engine_of(role: RoleConfig, aic: AicConfig | None) -> CalibrationKey:
         attention_dp=aic.attention_dp,
         moe_tp=aic.moe_tp_size if has_experts else None,
         moe_ep=aic.moe_ep_size if has_experts else None,
+        aic_nextn=role.rank.aic_nextn or 0,
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aisimulate.spica.config import SmartSearchConfig
 
 
-_SHAPE = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
+_SHAPE = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep", "aic_nextn")
 
 
 def _written_out(value: object) -> object:
@@ -53,7 +53,5 @@ def check_calibration(config: SmartSearchConfig) -> list[str]:
         raise InputError(
             f"calibration: made for backend {show(key['backend'])}, but search_space.backend is {listed}"
         )
-    shape = ", ".join(
-        f"{name} {key[name]}" for name in ("tp", "pp", "attention_dp", "moe_tp", "moe_ep") if name in key
-    )
+    shape = ", ".join(f"{name} {key[name]}" for name in _SHAPE if name in key)
     return [f"calibration: candidates other than {key['backend']} with {shape} are refused"]
