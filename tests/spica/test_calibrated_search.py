@@ -85,3 +85,15 @@ def test_shapes_that_it_is_not_for_cost_no_replay(monkeypatch):
     other = {**CALIBRATION, "key": {**CALIBRATION["key"], "tp": 16}}
     with pytest.raises(InputError, match=r"made for tp 16, .* but shapes searched are TP1, TP2"):
         look(config_with(other, **free), monkeypatch)
+
+
+def test_what_is_not_checked_is_told(monkeypatch):
+    notes = look(config_with({**CALIBRATION, "scheduling_look_ahead": 1}), monkeypatch).notes
+    assert "calibration: backend_version not checked: its key does not tell" in notes
+    fitted = "calibration: fitted with scheduling_look_ahead 1, but search_space.scheduling_look_ahead is 0"
+    assert fitted in notes
+    key = {**CALIBRATION["key"], "backend_version": "0.24.0"}
+    same = {**CALIBRATION, "scheduling_look_ahead": 0, "key": key}
+    assert not [
+        note for note in look(config_with(same), monkeypatch).notes if "checked" in note or "fitted" in note
+    ]

@@ -16,7 +16,7 @@ from aisimulate.core.shown import show
 from aisimulate.spica.parallel_enum import describe_shape, role_pools
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.parallel_enum import ParallelConfig, ParallelShape
@@ -59,8 +59,21 @@ def check_calibration(config: SmartSearchConfig) -> list[str]:
         raise InputError(
             f"calibration: made for backend {show(key['backend'])}, but search_space.backend is {listed}"
         )
-    shape = _shape_text(key)
-    return [f"calibration: candidates other than {key['backend']} with {shape} are refused"]
+    refused = f"calibration: candidates other than {key['backend']} with {_shape_text(key)} are refused"
+    return [refused, *_unchecked(config.calibration, space.scheduling_look_ahead)]
+
+
+def _unchecked(calibration: Mapping[str, Any], look_ahead: int) -> Iterator[str]:
+    """Note what the calibration does not tell, and another look-ahead, for which its offset may stand."""
+    untold = [name for name in ("model", "system", "backend_version") if name not in calibration["key"]]
+    if untold:
+        yield f"calibration: {' and '.join(untold)} not checked: its key does not tell"
+    fitted_with = calibration.get("scheduling_look_ahead")
+    if fitted_with not in (None, look_ahead):
+        yield (
+            f"calibration: fitted with scheduling_look_ahead {fitted_with}, "
+            f"but search_space.scheduling_look_ahead is {look_ahead}"
+        )
 
 
 def of_calibrated_shape(
