@@ -96,6 +96,7 @@ TABLE.add(
     attention_dp=aic_key("attention_dp 2", attention_dp=2),
     moe_tp=aic_key("moe_tp 1", base=CALIBRATED_MOE, moe_tp=1),
     moe_ep=aic_key("moe_ep 2", base=CALIBRATED_MOE, moe_ep=2),
+    aic_nextn=aic_key("aic_nextn 2", aic_nextn=2),
 )
 TABLE.add(
     StepModel,

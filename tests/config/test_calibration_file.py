@@ -6,6 +6,7 @@ import json
 import math
 
 import pytest
+import yaml
 
 from aisimulate.config.calibration import Calibration
 from aisimulate.config.calibration_file import calibration_text, factors_at, read_calibration
@@ -73,6 +74,7 @@ def test_text_is_always_the_same_and_leaves_out_what_is_empty():
         ({"points": [{"concurrency": 4.0}, {"concurrency": 4.0}]}, "points: loads must increase"),
         ({"points": [{"concurrency": 4.0}, {"rate_rps": 5.0}]}, "points: concurrency and rate_rps"),
         ({"step_model": {"constant_ms": -1.0}}, "step_model"),
+        ({"training_error": {"ttft": math.nan}}, "ttft: NaN is not"),
         ({"source": {**DOCUMENT["source"], "sha256": "abc"}}, "source.sha256"),  # type: ignore[dict-item]
     ],
 )
@@ -99,3 +101,10 @@ def test_factors_lie_between_those_of_the_neighbouring_points():
     assert factors_at(calibration, 999.0) == (1.5, 1.0)
     assert factors_at(calibration, 8.0) == pytest.approx((math.sqrt(1.5), math.sqrt(2.0)))
     assert factors_at(parse_model(Calibration, changed(points=[]), "x"), 8.0) == (1.0, 1.0)
+
+
+def test_an_error_that_is_no_number_is_refused(tmp_path):
+    path = tmp_path / "calibration.yaml"
+    path.write_text(yaml.safe_dump(changed(training_error={"ttft": math.nan})))
+    with pytest.raises(InputError, match=r"training_error\.ttft: NaN is not finite"):
+        read_calibration(path)

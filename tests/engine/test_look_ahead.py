@@ -232,5 +232,7 @@ def test_what_is_not_built_is_refused_by_name(engine: dict, adapters: dict, besi
 
 def test_it_cannot_be_watched_yet() -> None:
     request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
-    with pytest.raises(UnsupportedError, match="cannot be watched yet"):
+    with pytest.raises(
+        UnsupportedError, match=r"spec\.engine\.rank\.scheduling_look_ahead: 1 cannot be watched yet"
+    ):
         execute({"spec": payload_spec(RANK, 1) | {"requests": [request]}}, observers=[Timeline()])

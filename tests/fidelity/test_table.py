@@ -158,11 +158,76 @@ def test_a_wait_that_is_not_simulated_is_not_carried_on():
         ({"calibration": {}}, "spec.calibration: may not be given"),
         ({"topology": {"kind": "disaggregated"}}, "a pair of pools cannot be calibrated"),
         ({"engine": {"rank": {"decode_scale": 2.0}}}, "spec.engine.rank.decode_scale: may not be given"),
+        ({"engine": {"rank": 3}}, "spec.engine.rank: 3 is not an object"),
+        ({"engine": "vllm"}, "spec.engine: 'vllm' is not an object"),
+        ({"topology": [1]}, r"spec.topology: \[1\] is not an object"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(changes, problem):
     with pytest.raises(InputError, match=problem):
         check_payload({"spec": {**SPEC, **changes}, "traffic": TRAFFIC})
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        ({"spec": None}, "spec: null is not an object"),
+        ({"spec": [1]}, r"spec: \[1\] is not an object"),
+        ({"spec": SPEC, "traffic": "x"}, "traffic: 'x' is not an object"),
+        (
+            {
+                "spec": SPEC,
+                "traffic": {**TRAFFIC, "source_type": "synthetic-session", "turns_per_session": "x"},
+            },
+            "turns_per_session: 'x' is not an integer",
+        ),
+    ],
+)
+def test_a_payload_of_another_form_is_refused_in_one_line(tmp_path, payload, problem):
+    with pytest.raises(InputError, match=problem):
+        fit_table(read_table(written(tmp_path, CSV)), payload)
+
+
+def test_a_table_of_a_spreadsheet_is_read_and_named_without_folders(tmp_path):
+    table = read_table(written(tmp_path, "\ufeff" + CSV.replace("\n", "\r\n"), "Bench.CSV"))
+    assert [row.load for row in table.rows] == [2, 8, 32]
+    assert table.file == "Bench.CSV"
+
+
+def test_a_ttft_in_seconds_is_doubted(tmp_path):
+    table = read_table(written(tmp_path, "concurrency,ttft_ms,tpot_ms\n8,0.1,9\n"))
+    (note, _) = fit_table(table, PAYLOAD).calibration.notes
+    assert "less than 1/10: is it in another unit (s, ms)" in note
+    table = read_table(written(tmp_path, "concurrency,ttft_ms,tpot_ms\n8,1e5,9\n"))
+    assert (
+        "more than 10: something waits that is not simulated"
+        in fit_table(table, PAYLOAD).calibration.notes[0]
+    )
+
+
+def test_factors_belong_to_the_load_of_a_worker(tmp_path, capsys):
+    """Two workers at 16 are calibrated; one at 8 has the same batches, and so the same factors."""
+    pair = {
+        **PAYLOAD,
+        "spec": {**SPEC, "topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}},
+    }
+    path = written(tmp_path, "concurrency,ttft_ms,tpot_ms\n4,60,7\n16,100,9\n")
+    outcome = fit_table(read_table(path), pair)
+    assert [point.load for point in outcome.calibration.points[1:-1]] == [2, 8]
+    assert [row.load for row in outcome.rows] == [4, 16]
+    assert outcome.rows[1].after == pytest.approx((0.0, 0.0), abs=1e-3)
+    found = outcome.calibration.model_dump(mode="json", exclude_none=True)
+    scales = {}
+    for workers, load in ((2, 16), (1, 8), (1, 16)):
+        topology = {"kind": "aggregated", "workers": {"initial_workers": workers}}
+        spec = {**SPEC, "topology": topology, "calibration": found}
+        report = execute(at_load({"spec": spec, "traffic": TRAFFIC}, "concurrency", load))
+        scales[workers, load] = report["provenance"]["calibration"]["prefill_scale"]
+    assert scales[2, 16] == scales[1, 8] == pytest.approx(outcome.calibration.points[2].step_scale)
+    assert scales[1, 16] != pytest.approx(scales[1, 8], rel=0.01)
+    payload = written(tmp_path, json.dumps(pair), "payload.json")
+    assert main(["--table", str(path), "--engine", str(payload)]) == 0
+    assert "\n16 " in capsys.readouterr().out, "rows have the load that was measured"
 
 
 def test_loads_replace_those_of_the_payload():

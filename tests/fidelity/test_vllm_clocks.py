@@ -75,3 +75,15 @@ def test_what_is_missing_or_wrong_is_named(tmp_path):
     path = write(tmp_path, more=[{"last_token_ts": 3.0, "output_toks": 2, "arrival_time": 1.0}])
     with pytest.raises(InputError, match=r"log\.jsonl:4: input_toks: missing"):
         read_log(path)
+
+
+def test_a_request_that_is_logged_twice_is_doubted(tmp_path):
+    path = write(tmp_path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for names, notes in (
+        ("abc", []),
+        ("aba", ["a request_id comes again (1 x): was something logged twice?"]),
+    ):
+        lines = [json.dumps({**row, "request_id": name}) for row, name in zip(rows, names, strict=True)]
+        path.write_text("\n".join(lines))
+        assert read_log(path).notes == notes

@@ -9,6 +9,7 @@ import yaml
 
 from aisimulate.core.errors import InputError
 from aisimulate.replay.execute import execute
+from aisimulate.report.calibration import calibration_line
 from aisimulate.report.replay_table import replay_text
 
 SOURCE = {"file": "log.jsonl", "sha256": "0" * 64, "format": "vllm", "requests": 60}
@@ -67,6 +68,14 @@ def test_a_file_that_is_wrong_is_named(tmp_path):
 def test_another_engine_is_refused_by_the_field_that_differs():
     other = {**CALIBRATION, "key": {"backend": "vllm", "tp": 4}}
     assert refusal(other) == "spec.calibration: made for tp 4, but spec.engine.rank has 1"
+
+
+def test_drafts_are_part_of_the_engine():
+    """A step model that was found without drafts would give their tokens away."""
+    drafts = {"aic_nextn": 2, "aic_nextn_accept_rates": "0.5,0.3"}
+    assert refusal(**drafts) == "spec.calibration: made for aic_nextn 0, but spec.engine.rank has 2"
+    own = {**CALIBRATION, "key": {"backend": "vllm", "aic_nextn": 2}}
+    assert execute(payload(own, **drafts))["provenance"]["calibration"]["decode_scale"] == 3.0
 
 
 def test_what_only_one_side_tells_is_noted():
@@ -153,3 +162,37 @@ def test_two_offsets_are_refused():
         execute(both)
     both["spec"]["frontend"] = {"stream_interval": 1}
     assert execute(both)["mean_ttft_ms"] == 52.5
+
+
+def test_the_line_says_all_that_was_changed_and_how_far_to_trust_it():
+    by_load = {
+        **CALIBRATION,
+        "prefill_scale": 1.0,
+        "decode_scale": 1.0,
+        "ttft_offset_ms": 4.5,
+        "points": [{"concurrency": 4.0, "step_scale": 2.0, "ttft_ratio": 1.5}],
+        "source": {**SOURCE, "file": "a\nb\x1b[31m"},
+        "notes": ["the fit is poor"],
+    }
+    capped = payload(by_load)
+    capped["spec"]["max_in_flight"] = 4
+    report = execute(capped)
+    told = report["provenance"]["calibration"]
+    assert (told["ttft_offset_ms"], told["ttft_ratio"]) == (4.5, 1.5)
+    line = next(line for line in replay_text(report).splitlines() if line.startswith("calibrated by"))
+    assert line.startswith(
+        r"calibrated by a\nb\x1b[31m, 60 requests: prefill x 2.000, decode x 2.000, TTFT x 1.500, "
+        "all 4.5 ms later; training error: "
+    )
+    assert line.endswith("; 1 doubt in its notes")
+
+
+def test_before_a_load_is_known_the_ranges_of_the_factors_are_told():
+    points = [
+        {"concurrency": load, "step_scale": scale, "ttft_ratio": 1.0}
+        for load, scale in ((0.01, 1.0), (4.0, 1.6), (16.0, 1.2), (9999.0, 1.0))
+    ]
+    line = calibration_line({**CALIBRATION, "prefill_scale": 1.0, "decode_scale": 1.0, "points": points})
+    assert "60 requests: by concurrency pass times x 1.200 to x 1.600, TTFT x 1.000; training" in line
+    both = calibration_line({**CALIBRATION, "points": points[:1]})
+    assert "prefill x 2.000, decode x 3.000, by concurrency pass times x 1.000, TTFT" in both

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from spica_walk import PINNED, changed, look
 
+from aisimulate.core.errors import InputError
 from aisimulate.report.evidence import evidence_line
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.screen.goals import no_screen_reason
@@ -74,3 +75,27 @@ def test_an_engine_that_is_not_searched_is_refused(monkeypatch, key, said):
     with pytest.raises(ValueError) as caught:
         look(config_with({**CALIBRATION, "key": key}), monkeypatch)
     assert said in str(caught.value)
+
+
+def test_shapes_that_it_is_not_for_cost_no_replay(monkeypatch):
+    free = {"search_space.parallel_configs": [], "search_space.gpu_budget": 2}
+    found = look(config_with(CALIBRATION, **free), monkeypatch)
+    assert found.statuses
+    assert {status for status, _ in found.statuses} == {"feasible"}
+    assert {outcome.candidate.config["tp"] for outcome in found.result.outcomes} == {1}
+    assert "calibration: shapes TP2 dropped: it is for tp 1, pp 1, attention_dp 1, aic_nextn 0" in found.notes
+    other = {**CALIBRATION, "key": {**CALIBRATION["key"], "tp": 16}}
+    with pytest.raises(InputError, match=r"made for tp 16, .* but shapes searched are TP1, TP2"):
+        look(config_with(other, **free), monkeypatch)
+
+
+def test_what_is_not_checked_is_told(monkeypatch):
+    notes = look(config_with({**CALIBRATION, "scheduling_look_ahead": 1}), monkeypatch).notes
+    assert "calibration: backend_version not checked: its key does not tell" in notes
+    fitted = "calibration: fitted with scheduling_look_ahead 1, but search_space.scheduling_look_ahead is 0"
+    assert fitted in notes
+    key = {**CALIBRATION["key"], "backend_version": "0.24.0"}
+    same = {**CALIBRATION, "scheduling_look_ahead": 0, "key": key}
+    assert not [
+        note for note in look(config_with(same), monkeypatch).notes if "checked" in note or "fitted" in note
+    ]

@@ -90,3 +90,17 @@ def test_simulate_adds_it_to_the_report(simulate):
     assert found["num_gpu_blocks"] == {"agg": 20}
     assert found["near_saturation"] is True
     assert [item["num_gpu_blocks"]["agg"] for item in found["variants"]] == [18, 22]
+
+
+def test_capacities_that_serve_nothing_are_told(simulate):
+    few = {**SYNTHETIC, "concurrency": 1}
+    least = next(
+        blocks
+        for blocks in range(1, 64)
+        if execute(aggregated(few, 1, {"num_gpu_blocks": blocks}))["completed_requests"]
+    )
+    rejected = simulate(aggregated(few, 1, {"num_gpu_blocks": 1}), "--kv-sensitivity")
+    assert rejected.endswith("  no request completed with any of them: nothing can be said\n")
+    edge = looked_at(aggregated(few, 1, {"num_gpu_blocks": least}))
+    assert [item.failure for item in edge.changes] == ["no request completed", ""]
+    assert edge.matters

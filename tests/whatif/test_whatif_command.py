@@ -175,3 +175,12 @@ def test_a_run_that_is_not_there(options, message, run, capsys):
     code, out, err = command(capsys, *[run.path if option == "RUN" else option for option in options])
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_a_deployment_that_serves_nothing_cannot_be_varied(whatif):
+    code, out, err = whatif("--set", "spec.engine.rank.num_gpu_blocks=1", "--quiet")
+    assert (code, out) == (2, "")
+    assert err == (
+        "aisimulate whatif: error: payload.json: as it is: no request completed "
+        "(prompt_exceeds_kv_capacity): nothing to vary\n"
+    )

@@ -12,6 +12,7 @@ from aisimulate.config.base import U32, Count, FieldError, Millis, Positive, Str
 VERSION = 1
 
 Scale = Annotated[float, Field(ge=0.05, le=20, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 PositiveU32 = Annotated[U32, Field(gt=0)]
 TimingMode = Literal["additive", "fused", "half"]
 
@@ -35,6 +36,7 @@ class CalibrationKey(StrictModel):
     attention_dp: PositiveU32 = 1
     moe_tp: PositiveU32 | None = None
     moe_ep: PositiveU32 | None = None
+    aic_nextn: U32 = 0
 
 
 class StepModel(StrictModel):
@@ -76,10 +78,10 @@ class CalibrationPoint(StrictModel):
 class CalibrationError(StrictModel):
     """How far the calibrated replay is from what was measured: simulated / measured - 1 of the means."""
 
-    ttft: float | None = None
-    tpot: float | None = None
-    e2e: float | None = None
-    throughput: float | None = None
+    ttft: Finite | None = None
+    tpot: Finite | None = None
+    e2e: Finite | None = None
+    throughput: Finite | None = None
 
 
 class CalibrationSource(StrictModel):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.calibration import CalibrationKey
 from aisimulate.config.calibration_file import factors_at
+from aisimulate.config.spec import Aggregated
 from aisimulate.config.timing import ExternalTiming, LinearTiming
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import show
@@ -40,7 +41,10 @@ def engine_of(role: RoleConfig, aic: AicConfig | None) -> CalibrationKey:
     """Name the engine of a role as far as its settings tell. Raises like `aic_engine_key`."""
     if aic is None:
         return CalibrationKey(
-            backend=role.rank.backend, tp=role.tensor_parallel_size, attention_dp=role.dp_size
+            backend=role.rank.backend,
+            tp=role.tensor_parallel_size,
+            attention_dp=role.dp_size,
+            aic_nextn=role.rank.aic_nextn or 0,
         )
     key = aic_engine_key(aic)
     modes = resolve_modes(key).effective
@@ -58,6 +62,7 @@ def engine_of(role: RoleConfig, aic: AicConfig | None) -> CalibrationKey:
         attention_dp=aic.attention_dp,
         moe_tp=aic.moe_tp_size if has_experts else None,
         moe_ep=aic.moe_ep_size if has_experts else None,
+        aic_nextn=role.rank.aic_nextn or 0,
     )
 
 
@@ -75,7 +80,7 @@ def calibrated(
         return Calibrated(rank)
     unknown = _check_engine(calibration.key, engine_of(role, aic), path)
     changes = _changes(calibration, role.rank, path, fuses=len(execution.spec.stages) == 1)
-    step_scale, _ = factors_at(calibration, load_of(execution, calibration))
+    step_scale, ttft_ratio = factors_at(calibration, load_of(execution, calibration))
     for name in _SCALES:
         changes[name] = getattr(calibration, name) * step_scale
     notes = []
@@ -84,7 +89,8 @@ def calibrated(
     fitted_with, own = calibration.scheduling_look_ahead, role.rank.scheduling_look_ahead
     if fitted_with not in (None, own):
         notes.append(f"{_WHERE}: fitted with scheduling_look_ahead {fitted_with}, but {path} has {own}")
-    return Calibrated(rank.model_copy(update=changes), {"calibration": _told(calibration, changes)}, notes)
+    told = _told(calibration, changes, ttft_ratio)
+    return Calibrated(rank.model_copy(update=changes), {"calibration": told}, notes)
 
 
 def ttft_ratio_of(execution: Execution) -> float:
@@ -94,27 +100,43 @@ def ttft_ratio_of(execution: Execution) -> float:
 
 
 def load_of(execution: Execution, calibration: Calibration) -> float:
-    """Find the load at which the points of a calibration are read; 1 where it has none.
+    """Find the load at which the points of a calibration are read, that of one worker; 1 where it has none.
 
     Raises `InputError` when the traffic does not fix that kind of load.
     """
     if not calibration.points:
         return 1.0
-    spec, traffic = execution.spec, execution.traffic
-    if calibration.points[0].rate_rps is not None:
-        rate = None if traffic is None else traffic.request_rate
-        if rate is None and traffic is not None and traffic.arrival_interval_ms:
-            rate = 1000.0 / traffic.arrival_interval_ms
-        if rate is None:
-            raise InputError(f"{_WHERE}: its points are by rate_rps, but the traffic has no request rate")
-        return rate
-    caps = [spec.max_in_flight]
-    if traffic is not None:
-        caps += [traffic.concurrency, traffic.replay_concurrency]
-    load = next((cap for cap in caps if cap is not None), None)
+    by_rate = calibration.points[0].rate_rps is not None
+    load = _rate(execution) if by_rate else _concurrency(execution)
+    if load is None and by_rate:
+        raise InputError(f"{_WHERE}: its points are by rate_rps, but the traffic has no request rate")
     if load is None:
         raise InputError(f"{_WHERE}: its points are by concurrency, but the traffic has no fixed concurrency")
-    return float(load)
+    return load / workers_of(execution)
+
+
+def workers_of(execution: Execution) -> int:
+    """Count the workers that share a load at the start: those that decode."""
+    topology = execution.spec.topology
+    pool = topology.workers if isinstance(topology, Aggregated) else topology.decode
+    return pool.initial_workers
+
+
+def _rate(execution: Execution) -> float | None:
+    traffic = execution.traffic
+    if traffic is None:
+        return None
+    if traffic.request_rate is None and traffic.arrival_interval_ms:
+        return 1000.0 / traffic.arrival_interval_ms
+    return traffic.request_rate
+
+
+def _concurrency(execution: Execution) -> float | None:
+    traffic = execution.traffic
+    caps = [execution.spec.max_in_flight]
+    if traffic is not None:
+        caps += [traffic.concurrency, traffic.replay_concurrency]
+    return next((float(cap) for cap in caps if cap is not None), None)
 
 
 def _check_engine(made_for: CalibrationKey, own: CalibrationKey, path: str) -> list[str]:
@@ -150,12 +172,16 @@ def _changes(calibration: Calibration, rank: RankConfig, path: str, *, fuses: bo
     return {**changes, "timing_mode": mode}
 
 
-def _told(calibration: Calibration, changes: Mapping[str, Any]) -> dict[str, object]:
+def _told(calibration: Calibration, changes: Mapping[str, Any], ttft_ratio: float) -> dict[str, object]:
     """Say in the report what was applied."""
+    offset_ms = calibration.ttft_offset_ms
+    clients = {"ttft_offset_ms": offset_ms} if offset_ms else {}
+    clients |= {"ttft_ratio": ttft_ratio} if ttft_ratio != 1.0 else {}
     return {
         **calibration.source.model_dump(exclude_none=True),
         "training_error": calibration.training_error.model_dump(exclude_none=True),
         **{name: changes[name] for name in (*_SCALES, "timing_mode") if name in changes},
+        **clients,
         "step_model": calibration.step_model is not None,
         "notes": list(calibration.notes),
     }

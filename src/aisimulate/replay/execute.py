@@ -11,6 +11,7 @@ from aisimulate.core.collector import paused_collector
 from aisimulate.core.errors import ReplayError, UnsupportedError
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.client import ClientView
+from aisimulate.replay.look_ahead_rules import require_no_look_ahead
 from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
@@ -60,7 +61,10 @@ def _execute(
 ) -> dict[str, Any]:
     started = time.perf_counter_ns()
     hub = Hub(observers) if observers else None
-    replay = build_replay(parse_payload(payload), hub, scaling)
+    execution = parse_payload(payload)
+    if hub is not None:
+        require_no_look_ahead(execution.spec)
+    replay = build_replay(execution, hub, scaling)
     if hub is not None and not hub.has_begun:
         raise UnsupportedError("a replay of this kind cannot be watched yet")
     outcome = run_built(replay, started)

@@ -6,10 +6,11 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from aisimulate.core.shown import visible
 from aisimulate.report.columns import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aisimulate.fidelity.calibrate.calibration import Outcome
     from aisimulate.fidelity.calibrate.loss import Errors
@@ -45,17 +46,42 @@ def applied_text(calibration: Mapping[str, Any]) -> str:
     `calibration` is what the provenance of a report says of it.
     """
     factors = f"prefill x {calibration['prefill_scale']:.3f}, decode x {calibration['decode_scale']:.3f}"
-    what = f"a step model, {factors}" if calibration["step_model"] else factors
-    size = next((f", {calibration[name]} {name}" for name in ("requests", "rows") if name in calibration), "")
-    told = calibration["training_error"]
-    errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
-    return f"calibrated by {calibration['file']}{size}: {what}; training error: {errors}"
+    return _applied(calibration, factors, calibration.get("ttft_ratio", 1.0))
 
 
 def calibration_line(calibration: Mapping[str, Any]) -> str:
     """Say the same of what is in a calibration file, before any load is known."""
     told = {**calibration, **calibration["source"], "step_model": "step_model" in calibration}
-    return applied_text({"training_error": {}, **told})
+    factors = "prefill x {prefill_scale:.3f}, decode x {decode_scale:.3f}".format(**told)
+    if points := calibration.get("points"):
+        by = "rate_rps" if "rate_rps" in points[0] else "concurrency"
+        has_own = told["prefill_scale"] != 1.0 or told["decode_scale"] != 1.0
+        by_load = f"by {by} pass times {_range(points, 'step_scale')}, TTFT {_range(points, 'ttft_ratio')}"
+        factors = f"{factors}, {by_load}" if has_own else by_load
+    return _applied({"training_error": {}, **told}, factors, 1.0)
+
+
+def _range(points: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Give the range of a factor at the measured loads; the outermost points only say where it has faded."""
+    values = [point[name] for point in (points[1:-1] or points)]
+    low, high = min(values), max(values)
+    return f"x {low:.3f}" if low == high else f"x {low:.3f} to x {high:.3f}"
+
+
+def _applied(calibration: Mapping[str, Any], factors: str, ttft_ratio: float) -> str:
+    parts = ["a step model"] if calibration["step_model"] else []
+    parts.append(factors)
+    if ttft_ratio != 1.0:
+        parts.append(f"TTFT x {ttft_ratio:.3f}")
+    if offset_ms := calibration.get("ttft_offset_ms"):
+        parts.append(f"all {offset_ms:g} ms later")
+    size = next((f", {calibration[name]} {name}" for name in ("requests", "rows") if name in calibration), "")
+    told = calibration["training_error"]
+    errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
+    doubts = len(calibration.get("notes") or ())
+    ending = f"; {doubts} {'doubt' if doubts == 1 else 'doubts'} in its notes" if doubts else ""
+    line = f"calibrated by {calibration['file']}{size}: {', '.join(parts)}; training error: {errors}{ending}"
+    return visible(line)
 
 
 def _head(outcome: Outcome) -> Iterator[str]:

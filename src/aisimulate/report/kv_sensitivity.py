@@ -39,6 +39,8 @@ def kv_sensitivity_json(found: KvSensitivity) -> dict[str, Any]:
 
 def verdict(found: KvSensitivity) -> str:
     """Say in one line whether the result hangs on the KV capacity."""
+    if found.is_empty and not found.matters:
+        return "no request completed with any of them: nothing can be said"
     if found.matters:
         return (
             "the result hangs on the KV capacity: measure that of your engine and give it as num_gpu_blocks"

@@ -42,11 +42,11 @@ def table_outcome_json(outcome: TableOutcome) -> str:
 
 
 def _cells(outcome: TableOutcome) -> Iterator[tuple[str, ...]]:
-    points = {point.load: point for point in outcome.calibration.points}
+    measured = outcome.calibration.points[1:-1]  # the outermost say where factors have faded
     by = "concurrency" if outcome.calibration.points[0].concurrency is not None else "requests/s"
     yield (by, "pass times", "TTFT", "before: TTFT", "TPOT", "after: TTFT", "TPOT", "by others: TTFT", "TPOT")
-    for row in outcome.rows:
-        yield _row_cells(row, points[row.load])
+    for row, point in zip(outcome.rows, measured, strict=True):
+        yield _row_cells(row, point)
 
 
 def _row_cells(row: RowErrors, point: CalibrationPoint) -> tuple[str, ...]:

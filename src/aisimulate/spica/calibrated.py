@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +13,17 @@ from aisimulate.config.calibration_file import read_calibration
 from aisimulate.config.messages import parse_model
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import show
+from aisimulate.spica.parallel_enum import describe_shape, role_pools
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from aisimulate.spica.config import SmartSearchConfig
+    from aisimulate.spica.parallel_enum import ParallelConfig, ParallelShape
+    from aisimulate.spica.search_space import BranchSpace
 
 
-_SHAPE = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
+_SHAPE = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep", "aic_nextn")
 
 
 def _written_out(value: object) -> object:
@@ -53,7 +59,67 @@ def check_calibration(config: SmartSearchConfig) -> list[str]:
         raise InputError(
             f"calibration: made for backend {show(key['backend'])}, but search_space.backend is {listed}"
         )
-    shape = ", ".join(
-        f"{name} {key[name]}" for name in ("tp", "pp", "attention_dp", "moe_tp", "moe_ep") if name in key
-    )
-    return [f"calibration: candidates other than {key['backend']} with {shape} are refused"]
+    refused = f"calibration: candidates other than {key['backend']} with {_shape_text(key)} are refused"
+    return [refused, *_unchecked(config.calibration, space.scheduling_look_ahead)]
+
+
+def _unchecked(calibration: Mapping[str, Any], look_ahead: int) -> Iterator[str]:
+    """Note what the calibration does not tell, and another look-ahead, for which its offset may stand."""
+    untold = [name for name in ("model", "system", "backend_version") if name not in calibration["key"]]
+    if untold:
+        yield f"calibration: {' and '.join(untold)} not checked: its key does not tell"
+    fitted_with = calibration.get("scheduling_look_ahead")
+    if fitted_with not in (None, look_ahead):
+        yield (
+            f"calibration: fitted with scheduling_look_ahead {fitted_with}, "
+            f"but search_space.scheduling_look_ahead is {look_ahead}"
+        )
+
+
+def of_calibrated_shape(
+    config: SmartSearchConfig, branches: Sequence[BranchSpace]
+) -> tuple[list[BranchSpace], list[str]]:
+    """Leave out the enumerated shapes that the calibration is not for, so that no replay is spent on them.
+
+    Shapes that the user pinned stay, and fail with the field that differs. Raises `InputError` when no
+    shape is left.
+    """
+    if config.calibration is None or config.search_space.parallel_configs:
+        return list(branches), []
+    key = config.calibration["key"]
+    kept = [(branch, [item for item in branch.parallel_configs if _fits(item, key)]) for branch in branches]
+    dropped = {
+        describe_shape(pool.shape): None
+        for branch in branches
+        for item in branch.parallel_configs
+        for pool in role_pools(item).values()
+        if not _shape_fits(pool.shape, key)
+    }
+    if not dropped:
+        return list(branches), []
+    if not any(configs for _, configs in kept):
+        raise InputError(
+            f"calibration: made for {_shape_text(key)}, but shapes searched are {', '.join(dropped)}"
+        )
+    left = [replace(branch, parallel_configs=tuple(configs)) for branch, configs in kept if configs]
+    return left, [f"calibration: shapes {', '.join(dropped)} dropped: it is for {_shape_text(key)}"]
+
+
+def _fits(config: ParallelConfig, key: Mapping[str, Any]) -> bool:
+    return all(_shape_fits(pool.shape, key) for pool in role_pools(config).values())
+
+
+def _shape_fits(shape: ParallelShape, key: Mapping[str, Any]) -> bool:
+    """Whether a shape is that of a calibration, as far as it tells."""
+    own = {
+        "tp": shape.tp,
+        "pp": shape.pp,
+        "attention_dp": shape.dp,
+        "moe_tp": shape.moe_tp,
+        "moe_ep": shape.moe_ep,
+    }
+    return all(key.get(name) in (None, value) for name, value in own.items())
+
+
+def _shape_text(key: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {key[name]}" for name in _SHAPE if name in key)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
 from aisimulate.replay.capabilities import CURRENT
-from aisimulate.spica.calibrated import check_calibration
+from aisimulate.spica.calibrated import check_calibration, of_calibrated_shape
 from aisimulate.spica.data_notes import data_notes
 from aisimulate.spica.finite_space import branch_backends, finite_size
 from aisimulate.spica.loop import Budget
@@ -99,6 +99,9 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
         # Known only now: what needs no trace is refused before one is read.
         filtered, notes = effective_config(config, capabilities, is_agentic=True)
     branches, branch_notes = _enumerate(filtered, capabilities)
+    if capabilities is not None:  # another evaluator does not replay
+        branches, dropped = of_calibrated_shape(filtered, branches)
+        branch_notes += dropped
     policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
     notes = [*notes, *trace.notes, *single_gpu_notes(filtered.search_space), *branch_notes]
     notes += check_calibration(filtered)

@@ -109,7 +109,7 @@ def sensitivities(
     """Replay each subject as it is and under every variant that it has.
 
     The number of processes (`jobs`) does not change any result. Raises InputError, TimingError or ReplayError
-    when a subject cannot be replayed as it is.
+    when a subject cannot be replayed as it is, or serves no request.
     """
     payloads = [unrecorded(subject.payload) for subject in subjects]
     labels = [f"{subject.label}: as it is" for subject in subjects]
@@ -132,11 +132,19 @@ def sensitivities(
 
 def _base(task: Task, result: Result) -> Base:
     if result.report is not None:
+        if not result.report.get("completed_requests"):
+            raise InputError(f"{task.label}: no request completed{_why(result.report)}: nothing to vary")
         return base_of(task.payload, result.report)
     problem = f"{task.label}: {result.failure}"
     if result.lacks_data:
         raise TimingError(problem)
     raise InputError(problem) if result.is_input else ReplayError(problem)
+
+
+def _why(report: Mapping[str, Any]) -> str:
+    """Name the reasons of rejections, in brackets."""
+    reasons = ", ".join(report.get("rejection_reasons") or ())
+    return f" ({reasons})" if reasons else ""
 
 
 def _sensitivity(

@@ -52,6 +52,7 @@ class KvSensitivity:
     blocks: Mapping[str, int]
     peaks: Mapping[str, float]
     changes: Sequence[CapacityChange]
+    is_empty: bool = False  # no request completed, so that there is nothing to compare with
 
     @property
     def is_near_full(self) -> bool:
@@ -81,7 +82,7 @@ def kv_sensitivity(
     results = run_replays(tasks)
     told = [item for item in variants if item.payload is not None]
     changes = [_change(base, *pair) for pair in zip(told, results, strict=True)]
-    return KvSensitivity(base.blocks, dict(peaks), changes)
+    return KvSensitivity(base.blocks, dict(peaks), changes, not report["completed_requests"])
 
 
 def _change(base: Base, variant: Variant, result: Result) -> CapacityChange:
@@ -90,6 +91,8 @@ def _change(base: Base, variant: Variant, result: Result) -> CapacityChange:
     if result.report is None:
         return CapacityChange(variant.title, blocks, {}, result.failure)
     before, after = base.report, result.report
+    if before["completed_requests"] and not after["completed_requests"]:
+        return CapacityChange(variant.title, blocks, {}, "no request completed")
     changes = {key: _relative(before[key], after[key]) for key in _KEYS if key in before and key in after}
     return CapacityChange(variant.title, blocks, changes)
 

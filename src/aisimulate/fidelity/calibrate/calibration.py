@@ -75,6 +75,7 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
 
     Raises `InputError` when the settings do not suit, and what replays raise.
     """
+    _key(execution, options)  # refuses options that contradict the settings before anything is replayed
     count = min(options.fit_requests, len(log))
     replayer = LogReplayer(execution, log.workload())
     met = _met(log, count)

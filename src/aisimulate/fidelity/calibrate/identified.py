@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aisimulate.fidelity.calibrate.fit import HIGHEST, LOWEST
-from aisimulate.fidelity.calibrate.loss import training_loss
+from aisimulate.fidelity.calibrate.loss import errors, training_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aisimulate.fidelity.calibrate.fit import Fit
-    from aisimulate.fidelity.calibrate.replayer import Candidate, LogReplayer
+    from aisimulate.fidelity.calibrate.replayer import Candidate, LogReplayer, Replayed
     from aisimulate.fidelity.calibrate.request_log import RequestLog
 
 _ENOUGH_REQUESTS = 20
@@ -23,12 +23,14 @@ _SHARE_OF_BATCH = 0.25
 _STEP = 1.1
 _FLAT = 0.004  # a change of the loss that any run of the same engine could make
 _POOR_LOSS = 0.25
+_OTHER_UNIT = 50.0  # a factor at its bound, and still so far off: no engine is, but s beside ms are
 
 
 def doubts(log: RequestLog, replayer: LogReplayer, count: int, fit: Fit) -> list[str]:
     """Say what the first `count` requests of a log do not identify; nothing when all is well."""
     found = [*_few(count), *_small_batches(log, count), *_at_bounds(fit.candidate)]
     found += _flat(log, replayer, count, fit)
+    found += _unlike(log, replayer.replay(fit.candidate), count)
     if fit.loss > _POOR_LOSS:
         found.append(f"the fit is poor (training loss {fit.loss:.2f}): do settings and log belong together?")
     return found
@@ -58,6 +60,17 @@ def _at_bounds(candidate: Candidate) -> Iterator[str]:
         value = getattr(candidate, name)
         if value in (LOWEST, HIGHEST):
             yield f"{name}: {value:g} is at its bound: the log asks for more"
+
+
+def _unlike(log: RequestLog, replayed: Replayed, count: int) -> Iterator[str]:
+    """Name requests that the settings cannot serve, and times of another size."""
+    lost = int(np.sum(~np.isfinite(replayed.last_token_ms[:count])))
+    if lost:
+        yield f"{lost} of the {count} requests cannot be served with these settings: too few KV blocks?"
+    error = errors(log, replayed, slice(0, count)).e2e
+    ratio = 1.0 if error is None or error <= -1.0 else 1.0 / (1.0 + error)
+    if not 1.0 / _OTHER_UNIT <= ratio <= _OTHER_UNIT:
+        yield f"measured latencies are {ratio:.3g} times those simulated: are they in another unit (s, ms)?"
 
 
 def _flat(log: RequestLog, replayer: LogReplayer, count: int, fit: Fit) -> Iterator[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn, Workload
+from aisimulate.fidelity.calibrate.plausible import check_instants, check_lengths
 from aisimulate.fidelity.measured.formats import read_run
 from aisimulate.fidelity.measured.run import Floats
 
@@ -72,8 +73,8 @@ class RequestLog:
 def read_log(path: Path, tool: str | None = None, part: int | None = None) -> RequestLog:
     """Read a log that one of the known tools wrote; see `read_run` for `tool` and `part`.
 
-    Raises `InputError`, one line, for a file without single requests, arrivals or lengths, and for one in
-    which no request completed.
+    Raises `InputError`, one line, for a file without single requests, arrivals or lengths, for one in which
+    no request completed, and for requests that cannot have been.
     """
     return log_of(read_run(path, tool, part), _sha256(path))
 
@@ -87,6 +88,7 @@ def log_of(run: MeasuredRun, sha256: str) -> RequestLog:
     arrival = _needed(run, "arrival", requests.arrival_ms)
     inputs = _needed(run, "prompt length", requests.input_tokens)
     outputs = _needed(run, "output length", requests.output_tokens)
+    check_lengths(run.path, inputs, outputs)
     first = _or_nan(requests.first_token_ms, count)
     ttft = _or_nan(requests.ttft_ms, count)
     ttft = np.where(np.isfinite(ttft), ttft, first - arrival)
@@ -96,7 +98,7 @@ def log_of(run: MeasuredRun, sha256: str) -> RequestLog:
         raise InputError(f"{run.path}: does not tell of each request when it ended")
     order = np.argsort(arrival, kind="stable")
     scheduled = requests.scheduled_ms
-    return RequestLog(
+    log = RequestLog(
         file=run.path.name,
         sha256=sha256,
         format=run.tool,
@@ -110,6 +112,8 @@ def log_of(run: MeasuredRun, sha256: str) -> RequestLog:
         scheduled_ms=None if scheduled is None else scheduled[order] - arrival.min(),
         notes=run.notes,
     )
+    check_instants(run.path, log)
+    return log
 
 
 def _needed(run: MeasuredRun, what: str, values: Floats | None) -> Floats:

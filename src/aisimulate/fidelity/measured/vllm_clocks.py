@@ -39,7 +39,15 @@ def runs(document: Document) -> list[MeasuredRun]:
     counts = {"completed_requests": len(kept), "failed_requests": len(rows) - len(kept)}
     reported = {name: {VALUE: float(count)} for name, count in counts.items()}
     requests, notes = _requests(kept) if kept else (None, [])
+    notes += _repeated(document)
     return [MeasuredRun(document.path, "vllm-clocks", reported, requests, notes=notes)]
+
+
+def _repeated(document: Document) -> list[str]:
+    """Doubt a log with the same request several times, which would replay it as often."""
+    ids = [row["request_id"] for row in document.rows if isinstance(row.get("request_id"), str | int)]
+    repeated = len(ids) - len(set(ids))
+    return [f"a request_id comes again ({repeated} x): was something logged twice?"] if repeated else []
 
 
 def completed(rows: list[Fields]) -> list[Fields]:

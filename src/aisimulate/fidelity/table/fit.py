@@ -19,7 +19,7 @@ from aisimulate.config.payload import parse_payload
 from aisimulate.core.errors import InputError
 from aisimulate.fidelity.table.loads import at_load, check_payload, with_scale
 from aisimulate.fidelity.table.points import MOST_TTFT_RATIO, Means, calibration_points, fitted_point
-from aisimulate.replay.calibrated import engine_of
+from aisimulate.replay.calibrated import engine_of, workers_of
 from aisimulate.replay.execute import execute
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from aisimulate.fidelity.table.rows import Table, TableRow
 
 _DIGITS = 6
+_WAITS = f"more than {MOST_TTFT_RATIO:g}: something waits that is not simulated, as when a server is full"
+_OTHER_UNIT = f"less than 1/{MOST_TTFT_RATIO:g}: is it in another unit (s, ms), or were prompts in the cache?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +54,27 @@ class TableOutcome:
     rows: tuple[RowErrors, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """What was measured, and how many workers shared the load."""
+
+    key: CalibrationKey
+    workers: int
+
+
 def fit_table(table: Table, payload: Mapping[str, Any]) -> TableOutcome:
     """Fit factors to every row; deterministic. Raises `InputError`, and what replays raise."""
     check_payload(payload)
-    key = _key(payload, table)
+    engine = _engine(payload, table)
     simulate = simulator(payload, table.by)
     points = [_point(row, simulate) for row in table.rows]
-    calibration = _calibration(table, key, points)
+    calibration = _calibration(table, engine, points)
     rows = tuple(
         RowErrors(
             row.load,
             _errors(row, simulate(row.load, 1.0)),
-            _errors(row, _predicted(calibration, simulate, row.load)),
-            _held_out(table, key, points, number, simulate),
+            _errors(row, _predicted(calibration, simulate, row.load, engine.workers)),
+            _held_out(table, engine, points, number, simulate),
         )
         for number, row in enumerate(table.rows)
     )
@@ -94,15 +104,17 @@ def _point(row: TableRow, simulate: Callable[[float, float], Means]) -> LoadPoin
     return fitted_point(row.load, measured, lambda scale: simulate(row.load, scale))
 
 
-def _predicted(calibration: Calibration, simulate: Callable[[float, float], Means], load: float) -> Means:
-    scale, ratio = factors_at(calibration, load)
+def _predicted(
+    calibration: Calibration, simulate: Callable[[float, float], Means], load: float, workers: int
+) -> Means:
+    scale, ratio = factors_at(calibration, load / workers)
     means = simulate(load, scale)
     return Means(ratio * means.ttft_ms, means.tpot_ms)
 
 
 def _held_out(
     table: Table,
-    key: CalibrationKey,
+    engine: _Engine,
     points: Sequence[LoadPoint],
     number: int,
     simulate: Callable[[float, float], Means],
@@ -111,18 +123,19 @@ def _held_out(
     if not others:
         return None
     row = table.rows[number]
-    return _errors(row, _predicted(_calibration(table, key, others), simulate, row.load))
+    calibration = _calibration(table, engine, others)
+    return _errors(row, _predicted(calibration, simulate, row.load, engine.workers))
 
 
 def _errors(row: TableRow, means: Means) -> tuple[float, float]:
     return means.ttft_ms / row.ttft_ms - 1.0, means.tpot_ms / row.tpot_ms - 1.0
 
 
-def _calibration(table: Table, key: CalibrationKey, points: Sequence[LoadPoint]) -> Calibration:
+def _calibration(table: Table, engine: _Engine, points: Sequence[LoadPoint]) -> Calibration:
     return Calibration(
         version=VERSION,
-        key=key,
-        points=calibration_points(points, table.by),
+        key=engine.key,
+        points=calibration_points(points, table.by, engine.workers),
         source=CalibrationSource(file=table.file, sha256=table.sha256, format="table", rows=len(points)),
         notes=tuple(_doubts(table, points)),
     )
@@ -132,7 +145,7 @@ def _doubts(table: Table, points: Sequence[LoadPoint]) -> list[str]:
     """Say what the rows do not tell."""
     notes = [
         f"{table.by} {point.load:g}: the measured TTFT is {point.ttft_ratio:.3g} times the simulated one, "
-        f"more than {MOST_TTFT_RATIO:g}: something waits that is not simulated, as when a server is full"
+        + (_WAITS if point.ttft_ratio > 1.0 else _OTHER_UNIT)
         for point in points
         if point.is_capped
     ]
@@ -141,7 +154,7 @@ def _doubts(table: Table, points: Sequence[LoadPoint]) -> list[str]:
     return notes
 
 
-def _key(payload: Mapping[str, Any], table: Table) -> CalibrationKey:
+def _engine(payload: Mapping[str, Any], table: Table) -> _Engine:
     execution = parse_payload(at_load(payload, table.by, table.rows[0].load))
     role = execution.spec.engine.role(None)
-    return engine_of(role, aic_config(role.rank))
+    return _Engine(engine_of(role, aic_config(role.rank)), workers_of(execution))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from aisimulate.core.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from aisimulate.core.shown import show
 
 REQUESTS_PER_SLOT, LEAST_REQUESTS = 10, 20
 """How many requests a replay at a concurrency has: means then hardly depend on how it begins and ends."""
@@ -27,14 +26,27 @@ _SCALES = ("prefill_scale", "decode_scale")
 def check_payload(payload: Mapping[str, Any]) -> None:
     """Refuse what a table cannot calibrate. Raises `InputError`."""
     spec = payload.get("spec", payload)
+    if not isinstance(spec, Mapping):
+        raise InputError(f"spec: {show(spec)} is not an object")
     if spec.get("calibration") is not None:
         raise InputError("spec.calibration: may not be given: it is what is to be made")
-    if (spec.get("topology") or {}).get("kind") == "disaggregated":
+    _object(payload, "traffic", "traffic")
+    if _object(spec, "topology", "spec.topology").get("kind") == "disaggregated":
         raise InputError("spec.topology: a pair of pools cannot be calibrated; measure one pool")
-    rank = (spec.get("engine") or {}).get("rank") or {}
+    rank = _object(_object(spec, "engine", "spec.engine"), "rank", "spec.engine.rank")
     for name in _SCALES:
         if rank.get(name, 1.0) != 1.0:
             raise InputError(f"spec.engine.rank.{name}: may not be given: it is what is to be found")
+
+
+def _object(parent: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
+    """Give an object within another, empty when it is missing; its fields are checked later, with a load."""
+    value = parent.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{path}: {show(value)} is not an object")
+    return value
 
 
 def at_load(payload: Mapping[str, Any], by: str, load: float) -> dict[str, Any]:
@@ -68,6 +80,7 @@ def _synthetic(traffic: Mapping[str, Any], by: str, load: float) -> dict[str, An
         kind = traffic["load_type"] if traffic.get("load_type") in kinds else kinds[0]
         seed = {"arrival_seed": traffic["arrival_seed"]} if "arrival_seed" in traffic else {}
         return {**kept, "load_type": kind, "request_rate": load, **(seed if kind == "poisson" else {})}
-    turns = 1 if traffic["source_type"] == "synthetic" else int(traffic.get("turns_per_session") or 1)
+    told = 1 if traffic["source_type"] == "synthetic" else traffic.get("turns_per_session")
+    turns = max(1, told) if isinstance(told, int) else 1  # anything else is refused with the whole payload
     count = max(LEAST_REQUESTS, -(-REQUESTS_PER_SLOT * int(load) // turns))
     return {**kept, "load_type": "concurrency", "concurrency": int(load), "request_count": count}

@@ -74,8 +74,13 @@ def fitted_point(load: float, measured: Means, simulate: Callable[[float], Means
     )
 
 
-def calibration_points(points: Sequence[LoadPoint], by: str) -> tuple[CalibrationPoint, ...]:
+def calibration_points(
+    points: Sequence[LoadPoint], by: str, workers: int = 1
+) -> tuple[CalibrationPoint, ...]:
     """Turn rows of increasing load into the points of a calibration; `by` is concurrency or rate_rps.
+
+    The load of rows was shared by `workers`, that of points is of one worker: what is wrong with a pass
+    depends on its batch, and the same deployment with other replicas has other batches at the same load.
 
     The outermost two say where the factors have faded. A TTFT factor beyond `MOST_TTFT_RATIO` is cut there.
     """
@@ -85,7 +90,7 @@ def calibration_points(points: Sequence[LoadPoint], by: str) -> tuple[Calibratio
         CalibrationPoint(
             step_scale=_told(point.step_scale),
             ttft_ratio=_told(_capped(point.ttft_ratio)),
-            **{by: point.load},
+            **{by: point.load / workers},
         )
         for point in (ends[0], *points, ends[1])
     )

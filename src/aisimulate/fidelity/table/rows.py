@@ -54,7 +54,7 @@ def read_table(path: Path) -> Table:
 
     Raises `InputError`: one line with file, line or row, column, value and rule.
     """
-    records = list(_csv(path) if path.suffix == ".csv" else _document(path))
+    records = list(_csv(path) if path.suffix.lower() == ".csv" else _document(path))
     if not records:
         raise InputError(f"table {str(path)!r}: has no rows")
     by = _load_column(path, records[0][1])
@@ -67,14 +67,15 @@ def read_table(path: Path) -> Table:
     unused = [name for name in records[0][1] if _meaning(name) is None]
     notes = (f"{str(path)!r}: not used: {', '.join(map(show, unused))}",) if unused else ()
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Table(str(path), digest, by, tuple(rows[load] for load in sorted(rows)), notes)
+    return Table(path.name, digest, by, tuple(rows[load] for load in sorted(rows)), notes)
 
 
 def _csv(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
-        lines = read_text(path, f"table {str(path)!r}").splitlines()
+        text = read_text(path, f"table {str(path)!r}")
     except OSError as error:
         raise InputError(f"could not read table {str(path)!r}: {error.strerror or error}") from error
+    lines = text.removeprefix("\ufeff").splitlines()  # spreadsheets mark their text as UTF-8
     table = csv.DictReader(lines, skipinitialspace=True)
     for record in table:
         where = f"{path}:{table.line_num}"

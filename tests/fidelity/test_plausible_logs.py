@@ -1,0 +1,84 @@
+"""Logs that cannot be right are refused by request, or doubted: order of instants, lengths, units."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aisimulate.core.errors import InputError
+from aisimulate.fidelity.calibrate.calibration import Options
+from aisimulate.fidelity.calibrate.request_log import read_log
+
+from .made_logs import calibrated, requests, write_records
+
+STAMPS = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
+
+
+def clocks(tmp_path, stamps=(0.0, 0.1, 0.2, 1.0), arrival=0.0, lengths=(50, 9)):
+    """Three requests, the second with other values than the others."""
+    lines = []
+    for number in range(3):
+        values = stamps if number == 1 else (0.0, 0.1, 0.2, 1.0)
+        row = {"arrival_time": 1000.0 + number + (arrival if number == 1 else 0.0)}
+        row |= {name: 1000.0 + number + value for name, value in zip(STAMPS, values, strict=True)}
+        inputs, outputs = lengths if number == 1 else (50, 9)
+        lines.append(json.dumps({**row, "input_toks": inputs, "output_toks": outputs}))
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_what_is_right_is_read(tmp_path):
+    assert len(read_log(clocks(tmp_path))) == 3
+    assert len(read_log(clocks(tmp_path, stamps=(0.0, 0.201, 0.2, 0.199)))) == 3, "rounded to ms"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"stamps": (0.0, 0.1, 0.6, 0.5)}, "request 2: its last token came before its first"),
+        ({"stamps": (0.0, 0.3, 0.2, 1.0)}, "request 2: it was scheduled after its first token"),
+        ({"stamps": (0.0, 0.1, 0.2, 1e6)}, "request 2: it lasted for more than a week"),
+        ({"arrival": -1e9}, "request 2: it lasted for more than a week: are clocks or units mixed?"),
+        ({"lengths": (50, -9)}, "request 2: output of -9 tokens: must be a whole number from 0"),
+        ({"lengths": (50, 2.5)}, "request 2: output of 2.5 tokens"),
+        ({"lengths": (-1, 9)}, "request 2: prompt of -1 tokens: must be a whole number from 1"),
+        ({"lengths": (10**30, 9)}, "request 2: prompt of 1e+30 tokens"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_request(tmp_path, changes, said):
+    with pytest.raises(InputError) as refused:
+        read_log(clocks(tmp_path, **changes))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_first_token_before_the_arrival_is_refused(tmp_path):
+    path = write_records(tmp_path / "log.jsonl", requests(count=4))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records[2]["arrival_time_ms"] = records[2]["first_token_ms"] + 40.0
+    records[2]["ttft_ms"] = -40.0
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with pytest.raises(InputError, match="request 3: its first token came before it arrived"):
+        read_log(path)
+
+
+def test_times_in_another_unit_are_doubted(tmp_path):
+    made = clocks(tmp_path).read_text().splitlines()
+    rows = [json.loads(line) for line in made]
+    for row in rows:
+        row |= {name: 1000.0 * row[name] for name in ("arrival_time", *STAMPS)}
+    path = tmp_path / "ms.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    notes = calibrated(path, Options(evaluations=2, timing_mode="additive")).calibration.notes
+    assert any("are they in another unit (s, ms)?" in note for note in notes)
+
+
+def test_requests_that_the_settings_cannot_serve_are_told(tmp_path):
+    path = write_records(tmp_path / "log.jsonl", requests(count=20))
+    options = Options(evaluations=2, timing_mode="additive")
+    served = calibrated(path, options).calibration.notes
+    lost = calibrated(path, options, num_gpu_blocks=40).calibration.notes
+    assert not any("cannot be served" in note for note in served)
+    assert any("of the 20 requests cannot be served with these settings" in note for note in lost)
