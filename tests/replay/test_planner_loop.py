@@ -306,6 +306,20 @@ def test_settings_without_effect_are_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "note"),
+    [
+        ({"max_gpu_budget": 2}, ["max_gpu_budget: 2 is less than the initial workers take (3 GPUs)"]),
+        ({"min_gpu_budget": 4}, []),
+        ({"max_gpu_budget": 3, "min_gpu_budget": 3}, []),
+        ({"max_gpu_budget": -1}, []),
+    ],
+)
+def test_a_start_above_the_ceiling_is_named(config: dict[str, Any], note: list[str]) -> None:
+    report = execute(steady(1.0, 6.0, config, workers=3))
+    assert report.get("notes", []) == [f"spec.adapters.scaling.config.{text}" for text in note]
+
+
 def test_a_startup_of_years_is_planned_at_once() -> None:
     config = {"planner_mode": "direct", "load_adjustment_interval_seconds": 0.5}
     spec = {
