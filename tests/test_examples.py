@@ -33,7 +33,7 @@ def dry_run(name, capsys):
 
 
 def test_the_expected_examples_are_shipped():
-    experiments = {"router_latency", "planner_goodput"}
+    experiments = {"router_latency", "planner_goodput", "glm5_pareto", "qwen3_235b_pareto"}
     assert set(CONFIGS) == {"quickstart", "smart_sweep", "e2e_latency", "kv_load_pareto"} | experiments
 
 

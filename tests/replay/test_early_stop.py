@@ -49,6 +49,12 @@ def test_a_settled_loop_tells_what_the_whole_would(spec, concurrency):
     assert short == execute_until_settled(payload)
 
 
+@pytest.mark.parametrize(("spec", "stops"), [(AGGREGATED, False), (PAIR, True)], ids=["aggregated", "pair"])
+def test_a_long_loop_of_one_pool_lets_requests_go_and_is_replayed_to_its_end(monkeypatch, spec, stops):
+    monkeypatch.setattr("aisimulate.replay.early_stop._MOST_REQUESTS", 399)
+    assert (EARLY_STOP_KEY in execute_until_settled(closed_loop(spec))) is stops
+
+
 @pytest.mark.parametrize(
     "payload",
     [

@@ -20,8 +20,10 @@ from search_fakes import (
     suggest,
 )
 
+from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.evaluate import prepare
 from aisimulate.spica.executor import EvaluatorPoolError, InProcessPool, open_pool
+from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.outcome import Reason, Status
 from aisimulate.spica.ray_pool import RayPool
 from aisimulate.spica.search import run_search
@@ -42,8 +44,24 @@ def cluster():
 
 
 @pytest.fixture(autouse=True)
-def _no_model(monkeypatch, cluster):
-    forget_the_model(monkeypatch, [make_branch(seqs=range(1, 101))])
+def _no_model(request, monkeypatch, cluster):
+    if "real" not in request.node.name:
+        forget_the_model(monkeypatch, [make_branch(seqs=range(1, 101))])
+
+
+REAL = {
+    "search_space": {
+        "model_name": "meta-llama/Meta-Llama-3.1-8B",
+        "hardware_sku": "h200_sxm",
+        "gpu_budget": 2,
+        "context_length": 4096,
+        "deployment_mode": ["agg", "disagg"],
+        "router_mode": ["round_robin"],
+        "planner_scaling_policy": ["disabled"],
+    },
+    "workload": {"isl": 256, "osl": 32, "kv_load_ratio": [0.0, 0.02], "num_request_ratio": 4},
+    "goal": {"target": "pareto"},
+}
 
 
 class WhereEvaluator(SeqsEvaluator):
@@ -87,6 +105,20 @@ def test_a_search_on_ray_is_the_search_here(asks):
     )
     assert there.outcomes == here.outcomes
     assert there.candidates == here.candidates
+
+
+def test_real_replays_on_ray_are_those_here(tmp_path):
+    effort = {"sampler": "random", "max_rounds": 2, "candidates_per_round": 3, "parallel_evals": 2}
+    results, keys = [], []
+    for executor in ("ray", "local"):
+        config = SmartSearchConfig.model_validate(REAL | {"sweep": effort | {"executor": executor}})
+        with Ledger.create(tmp_path / f"{executor}.sqlite") as ledger:
+            results.append(run_search(config, ledger=ledger))
+            keys.append(ledger.replayed())
+    there, here = results
+    assert there.outcomes == here.outcomes and len(there.outcomes) >= 12
+    assert there.candidates == here.candidates != []
+    assert keys[0] == keys[1]
 
 
 def test_a_slow_task_and_a_dying_worker_leave_their_siblings_alone():

@@ -49,6 +49,8 @@ def test_replays_are_calibrated_and_the_user_is_told(monkeypatch):
     config = found.result.plan.config
     line = evidence_line(config, {}, {}, None)
     assert "calibrated by log.jsonl, 60 requests: prefill x 1.500, decode x 2.000" in line
+    fused = SmartSearchConfig.model_validate(config_with({**CALIBRATION, "timing_mode": "fused"}))
+    assert "fused pass times" in evidence_line(fused, {}, {}, None)
     assert no_screen_reason(config) == "calibrated pass times cannot be screened"
 
 

@@ -21,8 +21,16 @@ from search_fakes import (
     suggest,
 )
 
+from aisimulate.spica.config import SweepConfig
 from aisimulate.spica.evaluate import Prepared, prepare
-from aisimulate.spica.executor import EvaluatorPoolError, InProcessPool, WorkerPool, open_pool
+from aisimulate.spica.executor import (
+    EvaluatorPoolError,
+    InProcessPool,
+    Recruits,
+    WorkerPool,
+    open_pool,
+    recruit,
+)
 from aisimulate.spica.outcome import Reason, Status
 
 
@@ -168,6 +176,34 @@ def test_a_candidate_that_cannot_be_sent_fails_alone():
         outcomes = list(pool.run(work))
     assert [outcome.status.value for outcome in outcomes] == ["failed", "feasible"]
     assert outcomes[0].reason.startswith("candidate cannot be pickled: TypeError: cannot pickle")
+
+
+def test_a_pool_takes_the_workers_that_were_started_early():
+    context = make_context(SeqsEvaluator())
+    with Recruits(1) as early:
+        started = {child.pid for child in multiprocessing.active_children()}
+        with WorkerPool(context, workers=1, max_eval_seconds=None, recruits=early) as pool:
+            assert [o.status for o in pool.run(tasks(context, 256))] == [Status.FEASIBLE]
+            assert {child.pid for child in multiprocessing.active_children()} == started
+    assert len(started) == 1
+
+
+def test_workers_that_no_pool_took_are_ended():
+    with Recruits(2):
+        assert len(multiprocessing.active_children()) == 2
+    assert multiprocessing.active_children() == []
+
+
+def test_as_many_are_started_early_as_the_pool_will_want():
+    counts = []
+    for sweep in (
+        {"parallel_evals": 1, "max_eval_seconds": None},
+        {"parallel_evals": 1},
+        {"executor": "ray"},
+    ):
+        with recruit(SweepConfig.model_validate(sweep)):
+            counts.append(len(multiprocessing.active_children()))
+    assert counts == [0, 1, 0]
 
 
 def test_leaving_the_pool_leaves_no_process():

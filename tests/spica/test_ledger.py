@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import signal
 import sqlite3
@@ -20,6 +19,7 @@ from aisimulate.cli import runs as runs_command
 from aisimulate.cli.run_files import find_run, new_run_path
 from aisimulate.cli.spica import main
 from aisimulate.core.errors import InputError
+from aisimulate.replay.execute import execute
 from aisimulate.spica.config import Candidate
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.outcome import Outcome, Reason, Status
@@ -30,7 +30,7 @@ FEASIBLE = Outcome(
     Status.FEASIBLE,
     {"replicas": 2, "policy": {"id": "x"}},
     candidate=Candidate(
-        config={"replicas": 2}, used_gpus=2, score=-math.inf, metrics={"a": 0.1 + 0.2}, objectives={"b": 3.0}
+        config={"replicas": 2}, used_gpus=2, score=-0.1, metrics={"a": 0.1 + 0.2}, objectives={"b": 3.0}
     ),
 )
 FAILED = Outcome(Status.FAILED, {"tp": 1}, category=Reason.DATA_GAP, reason="no data")
@@ -194,7 +194,7 @@ def wait_for(path, replays, process):
 def killed_after(replays, path, ask):
     """Kill a search once that many replays are recorded; once more if it ended before the signal came."""
     done = {}
-    for _ in range(5):
+    for _ in range(10):
         for leftover in path.parent.glob(path.name + "*"):
             leftover.unlink()
         with subprocess.Popen(spica(*ask, "--run", str(path)), stdout=subprocess.DEVNULL) as process:
@@ -283,6 +283,42 @@ class TestRunsCommand:
         assert "sweep.random_seed" in text
         assert "search_space" not in text
 
+    def test_compare_sets_fronts_side_by_side(self, capsys, config, tmp_path):
+        other = tmp_path / "other.sqlite"
+        assert main(["--config", str(config), "--quiet", "--seed", "9", "--run", str(other)]) == 0
+        capsys.readouterr()
+        assert runs_command.main(["compare", "last", str(other)]) == 0
+        text = capsys.readouterr().out
+        for row in ("points of the front", "best throughput_per_user", "area under the front"):
+            assert row in text
+        assert text.count("throughput_per_gpu at throughput_per_user >= ") == 6
+
+    def test_every_point_of_the_front_is_reproduced_alone(self, capsys):
+        capsys.readouterr()
+        assert runs_command.main(["replay", "last"]) == 0
+        rows = capsys.readouterr().out.splitlines()[1:]
+        with Ledger.open_ledger(find_run("last")) as ledger:
+            assert len(rows) == len(read_run(ledger).candidates) > 1
+        assert all("the same, all " in row for row in rows)
+
+    def test_a_figure_that_is_not_that_of_the_record_is_named(self, capsys):
+        with closing(sqlite3.connect(find_run("last"))) as database, database:
+            database.execute(
+                """UPDATE attempt SET outcome = replace(outcome, '"num_requests":', '"num_requests":1')"""
+            )
+        capsys.readouterr()
+        assert runs_command.main(["replay", "last", "best"]) == 1
+        assert "1 figures differ: num_requests was 1" in capsys.readouterr().out
+
+    def test_the_payload_of_a_candidate_can_be_simulated(self, capsys, tmp_path):
+        capsys.readouterr()
+        assert runs_command.main(["payload", "last", "best"]) == 0
+        (tmp_path / "payload.json").write_text(capsys.readouterr().out)
+        report = execute(json.loads((tmp_path / "payload.json").read_text()))
+        with Ledger.open_ledger(find_run("last")) as ledger:
+            metrics = read_run(ledger).candidates[0].metrics
+        assert report["output_throughput_tok_s"] == metrics["output_throughput_tok_s"]
+
     def test_no_run_leaves_none(self, config, tmp_path):
         before = sorted((tmp_path / "runs").iterdir())
         assert main(["--config", str(config), "--quiet", "--no-run"]) == 0
@@ -313,6 +349,14 @@ def test_a_search_goes_on_without_a_record_where_none_can_be_written(config, tmp
         ("UPDATE attempt SET outcome = '[1]'", "is damaged: 'list' object"),
         ("UPDATE attempt SET outcome = replace(outcome, 'candidate', 'kandidat')", "without a candidate"),
         ("UPDATE attempt SET outcome = replace(outcome, 'used_gpus', 'gpus')", "is damaged: "),
+        (
+            'UPDATE attempt SET outcome = replace(outcome, \'"score":\', \'"score":Infinity,"a":\')',
+            "is damaged: Infinity is no finite number",
+        ),
+        (
+            'UPDATE attempt SET outcome = replace(outcome, \'"metrics":{\', \'"metrics":{"big":1e999,\')',
+            "is damaged: big is inf",
+        ),
         ("UPDATE run SET value = '[' WHERE name = 'seed'", "is damaged: Expecting value"),
         ("UPDATE run SET value = '{}' WHERE name = 'config'", "cannot be read: search_space: missing"),
         ("DROP TABLE attempt", "not the ledger of a search: no such table: attempt"),

@@ -10,9 +10,12 @@ from spica_walk import PINNED, changed
 
 from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.report.figures import figures
+from aisimulate.report.fronts import front_area
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.facts import numbered_rivals
-from aisimulate.spica.config import SmartSearchConfig
+from aisimulate.spica.config import Candidate, SmartSearchConfig
+from aisimulate.spica.evaluate import EvaluationContext
+from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.recorded_run import read_run
 from aisimulate.spica.reported import was_short
@@ -152,9 +155,6 @@ def test_a_record_ranks_what_its_search_reported(tmp_path, monkeypatch, goal):
     ],
 )
 def test_who_may_be_short(changes, short):
-    from aisimulate.spica.evaluate import EvaluationContext
-    from aisimulate.spica.evaluator import ReplayEvaluator
-
     config = SmartSearchConfig.model_validate(changed(SEVERAL, changes))
     context = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal), {})
     assert may_be_short({"backend": "vllm"}, context) is short
@@ -163,6 +163,36 @@ def test_who_may_be_short(changes, short):
     assert not may_be_short({"backend": "vllm", "enable_load_scaling": True}, context)
     checking = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal, check=True), {})
     assert not may_be_short({"backend": "vllm"}, checking)
+
+
+@pytest.mark.parametrize("choice", ["auto", "rough", "off"])
+def test_rough_searches_also_stop_ranks_that_run_in_step(choice):
+    config = SmartSearchConfig.model_validate(changed(SEVERAL, {"sweep.early_stop": choice}))
+    context = EvaluationContext(config, ReplayEvaluator(config.workload, config.goal), {})
+    for name in ("attention_dp", "prefill_attention_dp", "decode_attention_dp"):
+        assert may_be_short({"backend": "sglang", name: 4}, context) is (choice == "rough")
+    assert may_be_short({"backend": "sglang"}, context) is (choice != "off")
+    assert not may_be_short({"backend": "sglang", "enable_load_scaling": True}, context)
+
+
+@pytest.mark.parametrize(("points", "kept"), [(30, 30), (48, 48), (200, 48), (800, 80)])
+def test_of_a_long_front_points_far_apart_are_replayed_in_full(points, kept):
+    config = SmartSearchConfig.model_validate(changed(SEVERAL, {"goal": {"target": "pareto"}}))
+    made = [
+        Candidate(
+            config={},
+            used_gpus=1,
+            score=0.0,
+            metrics={EARLY_STOP_KEY: 1.0, "place": float(place)},
+            objectives={"throughput_per_gpu": 1.0 + place, "throughput_per_user": 1000.0 / (1 + place)},
+        )
+        for place in range(points)
+    ]
+    chosen = finalists(made, config)
+    assert len(chosen) == kept
+    assert chosen[0] is made[0] and chosen[-1] is made[-1], "the ends"
+    areas = [front_area(config.goal.targets, front) for front in (chosen, made)]
+    assert areas[0] > 0.9 * areas[1]
 
 
 def test_nothing_short_needs_no_finalists():

@@ -188,6 +188,14 @@ def test_dry_run_measures_nothing(command):
     assert described["branches"][0]["finite_size"] == described["max_measurements"] == 3
 
 
+@pytest.mark.parametrize(
+    "option", [["--top", "3"], ["--epsilon", "0.01"], ["--check"], ["--run", "a.sqlite"]]
+)
+def test_dry_run_refuses_what_it_would_ignore(command, option):
+    problem = f"{option[0]}: has no effect with --dry-run, which measures nothing"
+    assert command("--dry-run", *option) == (2, "", f"spica: error: {problem}\n")
+
+
 @pytest.mark.parametrize("options", [[], ["--format", "json"]])
 def test_dry_run_writes_the_plan_where_it_is_asked_to(command, tmp_path, options):
     output = tmp_path / "plan.json"

@@ -237,3 +237,10 @@ def test_health_is_printed_without_replays(capsys, monkeypatch, tmp_path):
     assert main([str(table(tmp_path, HEADER + ROW.replace("m,", "Qwen/Qwen3-32B,", 1))), "--health"]) == 0
     assert "Health of the data: 1 of 5 deployments flagged" in capsys.readouterr().out
     assert main(["--health", "--write"]) == 2
+
+
+def test_a_calibration_that_is_refused_is_counted():
+    rows = [priced(2, 10.0, 5.0, 10.0, 500.0), priced(4, 10.0, 5.0, 10.0, 5.0)]
+    errors = Lists()
+    one_row(rows, errors)
+    assert (len(errors.tpot), errors.refused) == (1, 1)

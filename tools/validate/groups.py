@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.timing.aic.health import GRADES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -23,6 +25,8 @@ def groups(scored: Sequence[Scored]) -> Iterator[tuple[str, list[Scored]]]:
     yield from _by([one for one in single if one.is_clean], "clean ", lambda one: one.run.system)
     for name, low, high in _BANDS:
         yield from _named(name, [one for one in single if low <= one.run.concurrency <= high])
+    for grade in reversed(GRADES):
+        yield from _named(f"confidence {grade}", [one for one in single if one.judged.grade == grade])
     yield from _named("pairs of pools", [one for one in scored if one.run.is_pair])
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.config.calibration import Calibration
 from aisimulate.config.calibration_file import factors_at
+from aisimulate.core.errors import InputError
 from aisimulate.fidelity.table.points import LoadPoint, Means, calibration_points, fitted_point
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ _SOURCE = {"file": "table", "sha256": "0" * 64, "format": "table"}
 
 @dataclass(slots=True)
 class Lists:
-    """Relative errors of TTFT and TPOT."""
+    """Relative errors of TTFT and TPOT, and how many rows had none because the calibration was refused."""
 
     ttft: list[float] = field(default_factory=list)
     tpot: list[float] = field(default_factory=list)
+    refused: int = 0
 
     def add(self, ttft_ms: float, tpot_ms: float, outcome: Outcome) -> None:
         """Compare a prediction with what was measured."""
@@ -70,7 +72,11 @@ def interpolated(rows: Sequence[Outcome], errors: Lists) -> None:
 
 
 def _score(known: Sequence[Outcome], others: Sequence[Outcome], errors: Lists) -> None:
-    calibration = _calibration([_point(outcome) for outcome in known])
+    try:
+        calibration = _calibration([_point(outcome) for outcome in known])
+    except InputError:
+        errors.refused += len(others)
+        return
     for outcome in others:
         scale, ratio = factors_at(calibration, outcome.run.concurrency)
         errors.add(scale * ratio * outcome.ttft_ms, scale * outcome.tpot_ms, outcome)

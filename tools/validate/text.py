@@ -74,7 +74,8 @@ def calibration_table(runs: Sequence[Scored]) -> Table:
         for method, errors in scored_methods(curves(one.outcome for one in members)):
             ttft, tpot = Errors.of(errors.ttft), Errors.of(errors.tpot)
             if ttft is not None:
-                rows.append((method, name, str(ttft.count), str(ttft), str(tpot)))
+                count = f"{ttft.count} (+{errors.refused} refused)" if errors.refused else str(ttft.count)
+                rows.append((method, name, count, str(ttft), str(tpot)))
     return "Calibrated on rows of the same curve", rows
 
 

@@ -11,7 +11,7 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.cli.recorded import add_run_argument, named_run
+from aisimulate.cli.recorded import add_run_argument, find_candidate, named_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.export.deployment import Export
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from aisimulate.spica.recorded_run import RecordedRun
 
 _PROG = "aisimulate export"
-_BEST = "best"
 _REPLAY = "replay"
 """Not a way to start a candidate, but to see it at work: `aisimulate simulate` takes this payload."""
 
@@ -64,7 +63,7 @@ def _parser() -> OneLineParser:
 
 def _run(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
-    candidate = find_candidate(run, arguments.candidate)
+    _, candidate = find_candidate(run, arguments.candidate)
     if arguments.to == _REPLAY:
         export = _payload(run, candidate)
     else:
@@ -88,26 +87,6 @@ def _payload(run: RecordedRun, candidate: Candidate) -> Export:
         raise InputError(f"{run.name}: was recorded by another version: {error}") from None
     payload["spec"]["record_per_request"] = True
     return Export({"replay.json": json.dumps(payload, indent=2, allow_nan=False) + "\n"})
-
-
-def find_candidate(run: RecordedRun, name: str) -> Candidate:
-    """Find a candidate by the number of its attempt, or the first of the ranking as `best`.
-
-    Raises InputError for one that is not there, or has no result.
-    """
-    if name == _BEST:
-        if not run.candidates:
-            raise InputError(f"{run.name}: has no feasible candidate")
-        return run.candidates[0]
-    number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else 0
-    attempt = next((attempt for attempt in run.attempts if attempt.number == number), None)
-    if attempt is None:
-        raise InputError(
-            f"{run.name}: there is no candidate {name!r}; give `best` or 1 to {len(run.attempts)}"
-        )
-    if attempt.outcome.candidate is None:
-        raise InputError(f"{run.name}: candidate {name} has no result: {attempt.outcome.reason}")
-    return attempt.outcome.candidate
 
 
 def _joined(export: Export) -> str:

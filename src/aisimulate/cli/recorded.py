@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.run_files import find_run
+from aisimulate.core.errors import InputError
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.recorded_run import read_run
 
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
+    from aisimulate.spica.config import Candidate
     from aisimulate.spica.recorded_run import RecordedRun
+
+_BEST = "best"
 
 
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
@@ -29,3 +33,29 @@ def run_of(path: Path) -> RecordedRun:
     """Read the run in a file. Raises InputError when it is none."""
     with Ledger.open_ledger(path) as ledger:
         return read_run(ledger)
+
+
+def find_candidate(run: RecordedRun, name: str) -> tuple[int, Candidate]:
+    """Find a candidate by the number of its attempt, or the first of the ranking as `best`.
+
+    Raises InputError for one that is not there, or has no result.
+    """
+    if name == _BEST:
+        if not run.candidates:
+            raise InputError(f"{run.name}: has no feasible candidate")
+        return ranked_candidates(run)[0]
+    number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else 0
+    attempt = next((attempt for attempt in run.attempts if attempt.number == number), None)
+    if attempt is None:
+        raise InputError(
+            f"{run.name}: there is no candidate {name!r}; give `best` or 1 to {len(run.attempts)}"
+        )
+    if attempt.outcome.candidate is None:
+        raise InputError(f"{run.name}: candidate {name} has no result: {attempt.outcome.reason}")
+    return number, attempt.outcome.candidate
+
+
+def ranked_candidates(run: RecordedRun) -> list[tuple[int, Candidate]]:
+    """Give the ranking, or the front, with the numbers of the attempts."""
+    numbers = {id(candidate): attempt.number for attempt, candidate in run.measured}
+    return [(numbers[id(candidate)], candidate) for candidate in run.candidates]

@@ -6,16 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import add_price_option, positive
-from aisimulate.cli.exit_codes import DONE
+from aisimulate.cli.exit_codes import DONE, FAILED
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.cli.recorded import add_run_argument, named_run, run_of
+from aisimulate.cli.recorded import (
+    add_run_argument,
+    find_candidate,
+    named_run,
+    ranked_candidates,
+    run_of,
+)
 from aisimulate.cli.run_files import all_runs, find_run
 from aisimulate.core.console import say
-from aisimulate.core.errors import AISimulateError
+from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.replay.observe.sinks import json_line
+from aisimulate.report.again import again_text, replay_again, replay_with_seeds, spread_text
 from aisimulate.report.files import check_writable, write_file
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
+from aisimulate.spica.candidate_payload import candidate_payload, replayable_config
+from aisimulate.spica.reported import was_short
 
 if TYPE_CHECKING:
     import argparse
@@ -49,11 +59,28 @@ def _parser() -> OneLineParser:
         "-o", "--output", type=Path, metavar="FILE", help="write there instead of to stdout"
     )
     exported.set_defaults(run=_export)
-    compared = commands.add_parser("compare", help="the best of two runs, side by side")
+    compared = commands.add_parser("compare", help="two runs side by side: what was asked, best, fronts")
     compared.set_defaults(run=_compare)
-    for command in (shown, exported, compared):
+    replayed = commands.add_parser("replay", help="replay candidates alone, and hold them against the record")
+    replayed.set_defaults(run=_replay)
+    payload = commands.add_parser("payload", help="what was replayed for a candidate, for `simulate`")
+    payload.set_defaults(run=_payload)
+    for command in (shown, exported, compared, replayed, payload):
         add_run_argument(command)
     compared.add_argument("other", metavar="OTHER", help="the run to compare it with")
+    replayed.add_argument(
+        "candidates",
+        nargs="*",
+        metavar="CANDIDATE",
+        help="the numbers in `runs show`, or `best` (default: the whole ranking or front)",
+    )
+    replayed.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help="also with N other seeds, and show how far apart the results lie",
+    )
+    payload.add_argument("candidate", metavar="CANDIDATE", help="its number in `runs show`, or `best`")
     return parser
 
 
@@ -86,3 +113,29 @@ def _export(arguments: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace) -> int:
     left, right = (named_run(name) for name in (arguments.run_name, arguments.other))
     return show(_PROG, comparison_text(left, right), DONE)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    run = named_run(arguments.run_name)
+    chosen = [find_candidate(run, name) for name in dict.fromkeys(arguments.candidates)]
+    chosen = chosen or ranked_candidates(run)
+    if not chosen:
+        raise InputError(f"{run.name}: has no feasible candidate")
+    config, repeats, spreads = replayable_config(run), [], []
+    for place, (number, candidate) in enumerate(chosen, 1):
+        repeats.append(replay_again(config, number, candidate))
+        if arguments.seeds is not None:
+            spreads.append(replay_with_seeds(config, number, candidate, arguments.seeds))
+        say(f"{_PROG}: {place} of {len(chosen)} replayed")
+    text = again_text(run.config.goal, repeats)
+    if spreads:
+        text += "\n" + spread_text(run.config.goal, spreads)
+    return show(_PROG, text, FAILED if any(again.differences for again in repeats) else DONE)
+
+
+def _payload(arguments: argparse.Namespace) -> int:
+    run = named_run(arguments.run_name)
+    number, candidate = find_candidate(run, arguments.candidate)
+    if was_short(candidate):
+        raise InputError(f"{run.name}: candidate {number} was replayed in part, which no payload says")
+    return show(_PROG, json_line(candidate_payload(replayable_config(run), candidate)), DONE)

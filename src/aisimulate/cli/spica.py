@@ -108,6 +108,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise InputError("--gpu-hour-price: adds a column to the table of a result, and nothing else")
     if arguments.resume is not None:
         return _resume(arguments)
+    if arguments.dry_run:
+        _refuse_unused(arguments)
     config = load_config(arguments.config, arguments.overrides)
     if arguments.seed is not None:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})
@@ -120,6 +122,19 @@ def _run(arguments: argparse.Namespace) -> int:
     ledger = _new_ledger(arguments)
     with nullcontext() if ledger is None else ledger:
         return _search(config, arguments, ledger)
+
+
+def _refuse_unused(arguments: argparse.Namespace) -> None:
+    """Refuse what a dry run would ignore."""
+    given = {
+        "--top": arguments.top,
+        "--epsilon": arguments.epsilon,
+        "--check": arguments.check or None,
+        "--run": arguments.run,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{option}: has no effect with --dry-run, which measures nothing")
 
 
 def _resume(arguments: argparse.Namespace) -> int:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import positive
 from aisimulate.cli.exit_codes import DONE, FAILED
-from aisimulate.cli.export import find_candidate
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import fail, show
 from aisimulate.cli.overrides import add_set_option
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.cli.recorded import named_run
+from aisimulate.cli.recorded import find_candidate, named_run
 from aisimulate.cli.simulate import load_payload
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
@@ -120,7 +119,7 @@ def _of_run(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
     if arguments.html is not None:
         check_writable(arguments.html, [run.path], "--html")
-    chosen = find_candidate(run, arguments.candidate or "best")
+    _, chosen = find_candidate(run, arguments.candidate or "best")
     target = _target(arguments, run)
     compared = _closest(run, chosen, arguments.top or _CLOSEST)
     config = replayable_config(run)

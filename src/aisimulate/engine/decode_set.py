@@ -101,7 +101,6 @@ class DecodeSet:
 
     def remove(self, sequence: Sequence) -> None:
         """Take out a member that is preempted; its `tokens` becomes its length."""
-        self._unfile(sequence)
         self._unbook(sequence)
         del self.members[sequence]
         self.count -= 1
@@ -110,7 +109,6 @@ class DecodeSet:
 
     def hold_back(self, sequence: Sequence) -> None:
         """Undo the growth of a member that did not take part in the last pass."""
-        self._unfile(sequence)
         self._unbook(sequence)
         sequence.base -= 1
         self.context_tokens -= 1
@@ -132,23 +130,25 @@ class DecodeSet:
         else:
             bucket.append(sequence)
 
-    def _unfile(self, sequence: Sequence) -> None:
-        residue = -sequence.base % self._block_size
+    def _unbook(self, sequence: Sequence) -> None:
+        """Take a member out of what is kept by residue, and out of its finish bucket."""
+        base = sequence.base
+        residue = -base % self._block_size
         self.residues[residue] -= 1
         if self._openers is not None:
             del self._openers[residue][sequence]
-
-    def _unbook(self, sequence: Sequence) -> None:
-        """Take a member out of its finish bucket; drop buckets that are empty at the head."""
-        finishes, buckets = self._finishes, self._buckets
-        finish = sequence.end_tokens - sequence.base
-        bucket = buckets[finish]
+        finish = sequence.end_tokens - base
+        bucket = self._buckets[finish]
         if bucket[-1] is sequence:  # most who give way are the last
             bucket.pop()
         else:
             bucket.remove(sequence)
-        if bucket or finish > self.next_due:
-            return
+        if not bucket and finish == self.next_due:
+            self._drop_empty()
+
+    def _drop_empty(self) -> None:
+        """Drop buckets that are empty at the head."""
+        finishes, buckets = self._finishes, self._buckets
         while finishes and not buckets[finishes[0]]:
             del buckets[heappop(finishes)]
         self.next_due = finishes[0] if finishes else _NEVER
@@ -164,9 +164,10 @@ class DecodeSet:
             return []
         finishes, buckets = self._finishes, self._buckets
         finished = buckets.pop(heappop(finishes))
-        while finishes and not buckets[finishes[0]]:
-            del buckets[heappop(finishes)]
-        self.next_due = finishes[0] if finishes else _NEVER
+        if finishes and buckets[finishes[0]]:
+            self.next_due = finishes[0]
+        else:
+            self._drop_empty()
         if len(finished) > 1:
             self._take_out_all(finished)
             return finished

@@ -49,15 +49,17 @@ class DecodeWorker(RankWorker):
         """
         rank = self._rank
         decoders, waiting = rank.decoders, rank.waiting
-        while now_ns < until_ns and (decoders.count or waiting or rank.partial):
+        while now_ns < until_ns:
             passes = decoders.passes
             if not (rank.partial or rank.unusual):
-                if not waiting:
-                    now_ns = self._decode_on(now_ns, until_ns)
-                elif len(waiting) == 1:
+                if len(waiting) == 1:
                     now_ns = self._join_one(now_ns, until_ns)
-                else:
+                elif waiting:
                     now_ns = self._join(now_ns, until_ns)
+                elif decoders.count:
+                    now_ns = self._decode_on(now_ns, until_ns)
+                else:
+                    break
             if decoders.passes == passes:
                 if not self.start(now_ns):
                     break
@@ -151,7 +153,8 @@ class DecodeWorker(RankWorker):
         sequence.joined = done + 1
         context = decoders.context_tokens
         passes, run_ns = timer.passes_until(batch, context, longest, until_ns - now_ns)
-        pass_ns = timer.decode_ns(batch, context)
+        decode_ns = timer.decode_ns
+        pass_ns = decode_ns(batch, context)
         first_end_ns = sequence.first_token_ns = now_ns + pass_ns
         if weight:
             log.passes += (pass_ns, weight, done)
@@ -159,7 +162,7 @@ class DecodeWorker(RankWorker):
             rank.settle_second_tokens(first_end_ns)
         if passes > 1:
             log.runs += (batch, context + batch, passes - 1, batch, done + 1)
-            sequence.second_token_ns = first_end_ns + timer.decode_ns(batch, context + batch)
+            sequence.second_token_ns = first_end_ns + decode_ns(batch, context + batch)
         elif left > 1:
             rank.fresh = [sequence]
         if blocks := decoders.demand(passes) - (not (sequence.tokens - 1) % rank.block_size):

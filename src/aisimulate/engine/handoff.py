@@ -35,10 +35,11 @@ class Handoff:
             request.origin,
             request.arrival_ns,
             request.input_tokens,
-            min(request.output_tokens, 1),
+            1 if request.output_tokens else 0,
             request.keys,
             request.stride,
-            common_blocks=request.tail_start,
+            False,
+            request.tail_start,
         )
         request.handoff = self.source.handoff = self
         self.held_ns: int | None = None

@@ -78,11 +78,13 @@ def head_waits(rank: RankScheduler, unopened: int = 0) -> bool:
     taken; none, if the head may find its prompt cached.
     """
     head, pool, size = rank.waiting[0], rank.pool, rank.block_size
-    if head.planned or rank.planned or rank.stalled or not rank.decoders.count:
+    if not rank.decoders.count or rank.planned or rank.stalled:
         return False
     needed = -(-head.tokens // size) + unopened
-    if head.keys is not None:
-        needed -= pool.match(head.keys, head.input_tokens // size)[1]
+    if (keys := head.keys) is not None:
+        if head.planned:
+            return False
+        needed -= pool.match(keys, head.input_tokens // size)[1]
     return needed > pool.free + pool.inactive
 
 

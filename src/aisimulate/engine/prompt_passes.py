@@ -46,7 +46,8 @@ def plan_prompts(rank: RankScheduler, now_ns: int) -> int:
         return 0
     starts, ends = rank._chunk_starts, rank._chunk_ends
     rank._chunk_count = rank._chunk_starts = rank._chunk_ends = 0
-    return rank.timer.prefill_ns(count, ends // count, starts // count)
+    prefill_ns = rank.timer.prefill_ns
+    return prefill_ns(count, ends // count, starts // count)
 
 
 def _let_in(rank: RankScheduler, now_ns: int) -> None:

@@ -159,10 +159,11 @@ class RunPool:
 
     def take(self, blocks: int) -> None:
         """Allocate blocks, evicting the oldest inactive ones; the caller checked `free + inactive`."""
-        if blocks <= self.free:
-            self.free -= blocks
+        free = self.free
+        if blocks <= free:
+            self.free = free - blocks
             return
-        need = blocks - self.free
+        need = blocks - free
         self.free = 0
         self.inactive -= need
         order = self._order
@@ -171,15 +172,20 @@ class RunPool:
             if entry.stale > 0:
                 entry.stale -= 1
                 order.popleft()
-            elif entry.len > need:
-                entry.len -= need
+                continue
+            left = entry.len - need
+            if left > 0:
+                entry.len = left
                 return
-            else:
-                order.popleft()
-                need -= entry.len
-                entry.len = 0
-                if isinstance(entry, Node):
+            order.popleft()
+            entry.len = 0
+            need = -left
+            if type(entry) is Node:
+                parent = entry.parent
+                if parent is None or parent.shadows or entry.location is not None:
                     self._forget(entry)
+                else:  # the same, without the call
+                    del parent.children[entry.ids[entry.start // self.stride]]
 
     def _forget(self, node: Node) -> None:
         """Remove a fully evicted node from the tree; the oldest shadow takes its place."""
@@ -215,7 +221,7 @@ class RunPool:
             node.len += end - start
             return
         while start < end:
-            location = self._identity(node)
+            location = node if node.location is None else self._identity(node)
             key = keys[start // self.stride]
             if key in location.children:
                 child = self._shadow(location, key, start, keys)

@@ -523,7 +523,9 @@ class RankScheduler(PricedRun):
                 sequence.first_token_ns = end_ns
                 fresh.append(sequence)
             else:
-                self.singles.append((end_ns - _last_token(sequence), sequence))
+                last_ns = sequence.last_token_ns
+                assert last_ns is not None
+                self.singles.append((end_ns - last_ns, sequence))
                 if sequence.second_token_ns is None:
                     sequence.second_token_ns = end_ns
             tokens = sequence.tokens = sequence.tokens + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -12,13 +13,15 @@ from aisimulate.core.units import NS_PER_MS
 from aisimulate.engine.sequence import COMPLETED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from aisimulate.engine.sequence import Sequence
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Admissions: TypeAlias = tuple[tuple[int, int], ...]  # (instant, reused tokens)
+
+_AT_A_TIME = 1 << 13  # requests whose numbers are listed before they take less memory
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,8 +45,11 @@ class Columns:
     @classmethod
     def of(cls, sequences: Iterable[Sequence], *, disaggregated: bool = False) -> Columns:
         """Collect the counted ones among `sequences`; admissions of a handoff are those of both workers."""
-        numbers = np.fromiter(_numbers(sequences, disaggregated), np.int64)
-        columns = numbers.reshape(-1, len(cls.__slots__)).T.copy()
+        remaining = iter(sequences)
+        parts = [np.empty(0, np.int64)]
+        while batch := list(islice(remaining, _AT_A_TIME)):
+            parts.append(np.array(_numbers(batch, disaggregated), np.int64))
+        columns = np.concatenate(parts).reshape(-1, len(cls.__slots__)).T.copy()
         columns[1] -= columns[0]
         return cls(*columns)
 
@@ -61,26 +67,30 @@ class Columns:
         return len(self.input_tokens)
 
 
-def _numbers(sequences: Iterable[Sequence], disaggregated: bool) -> Iterator[int]:
+def _numbers(sequences: list[Sequence], disaggregated: bool) -> list[int]:
     """Give the numbers of each counted request, all its tokens in place of its output.
 
     One request after the other: to go through all of them for each column would fetch them from memory again.
     """
+    numbers: list[int] = []
     for s in sequences:
         if s.status != COMPLETED or not (
             admissions := _reusing_admissions(s) if disaggregated else s.admissions
         ):
             continue
-        yield s.input_tokens
-        yield s.tokens
-        yield s.arrival_ns
-        yield s.first_token_ns or 0
-        yield s.second_token_ns or 0
-        yield s.last_token_ns or 0
-        yield s.terminal_ns or 0
         first_reuse = admissions[0][1]
-        yield first_reuse
-        yield first_reuse if len(admissions) == 1 else max(reused for _, reused in admissions)
+        numbers += (
+            s.input_tokens,
+            s.tokens,
+            s.arrival_ns,
+            s.first_token_ns or 0,
+            s.second_token_ns or 0,
+            s.last_token_ns or 0,
+            s.terminal_ns or 0,
+            first_reuse,
+            first_reuse if len(admissions) == 1 else max(reused for _, reused in admissions),
+        )
+    return numbers
 
 
 def counted_sequences(sequences: Iterable[Sequence], *, disaggregated: bool = False) -> list[Sequence]:

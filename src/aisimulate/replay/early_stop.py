@@ -26,7 +26,7 @@ from aisimulate.workload.sessions import first_sessions
 from aisimulate.workload.wave_driver import Settled, WaveDriver, mean_wave
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.traffic import Workload
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aisimulate.workload.drivers import Driver
     from aisimulate.workload.wave_driver import Waves
 
-# Longer replays tidy requests up that a wave consists of.
+# Longer replays of one pool tidy requests up that a wave consists of; pairs of pools keep all.
 _MOST_REQUESTS = 1 << 16
 FEWEST_WAVES = 4
 """With fewer there is next to nothing to save."""
@@ -53,13 +53,18 @@ def execute_until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
     with explained_limits(), paused_collector():
         started = time.perf_counter_ns()
         execution = parse_payload(payload)
-        # What clients see of waves is not looked at: a replay with a front end runs to its end.
-        drive = make_driver if _has_frontend(execution.spec) else _drive
-        replay = build_replay(execution, drive=drive)
+        replay = build_replay(execution, drive=_driver_maker(execution.spec))
         try:
             return build_report(run_built(replay, started), record_per_request=False)
         except Settled as settled:
             return _report(replay, settled.waves)
+
+
+def _driver_maker(spec: ReplaySpec) -> Callable[[Workload, int], Driver]:
+    """Choose how waves are watched. Not what clients see of them: with a front end all is replayed."""
+    if _has_frontend(spec):
+        return make_driver
+    return _drive_pair if spec.topology.kind == "disaggregated" else _drive_pool
 
 
 def _has_frontend(spec: ReplaySpec) -> bool:
@@ -90,10 +95,17 @@ def execute_first_sessions(payload: str | Mapping[str, Any], count: int) -> dict
     return report | {FIRST_SESSIONS_KEY: count} if cut else report
 
 
-def _drive(workload: Workload, block_tokens: int) -> Driver:
+def _drive_pool(workload: Workload, block_tokens: int) -> Driver:
+    """Watch the waves of a loop that is not too long."""
+    if len(workload.sessions) > _MOST_REQUESTS:
+        return make_driver(workload, block_tokens)
+    return _drive_pair(workload, block_tokens)
+
+
+def _drive_pair(workload: Workload, block_tokens: int) -> Driver:
     """Watch the waves of single requests in a closed loop."""
     cap, count = workload.concurrency, len(workload.sessions)
-    if cap is None or not FEWEST_WAVES * cap <= count <= _MOST_REQUESTS:
+    if cap is None or FEWEST_WAVES * cap > count:
         return make_driver(workload, block_tokens)
     if any(len(session.turns) > 1 for session in workload.sessions[:1]):
         return make_driver(workload, block_tokens)

@@ -14,7 +14,7 @@ from aisimulate.replay.client import ClientView
 from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
-from aisimulate.workload.drivers import plays_of
+from aisimulate.workload.drivers import is_closed_loop, plays_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -98,6 +98,7 @@ def run_built(replay: BuiltReplay, started: int) -> ReplayOutcome:
         routes=replay.routes,
         look_ahead=replay.look_ahead,
         client=_client(replay),
+        is_closed_loop=is_closed_loop(replay.driver),
     )
 
 

@@ -89,6 +89,7 @@ class Fleet:
             self._run_lanes()
         else:
             self._let_passes_end_early()
+            self._serve_only()
             if self._run_clock():
                 return
         unserved = any(worker.busy or worker.has_work for worker in self._workers)
@@ -147,6 +148,36 @@ class Fleet:
                     if worker.end_ns == end_ns:
                         self._go_on(index, end_ns)
         return self._is_stopped()
+
+    def _serve_only(self) -> None:
+        """Run an only worker to which nothing comes but what follows at once from an end (`is_only`).
+
+        That is what `_run_clock` does, without its questions.
+        """
+        driver, ends, worker = self._driver, self._ends, next(iter(self._workers), None)
+        if not (self._is_plain and isinstance(worker, RankWorker) and isinstance(driver, SessionDriver)):
+            return
+        if not worker.is_only:
+            return
+        self._look_for_arrivals()
+        if self._arrival_ns < NEVER:
+            self._settle_instant(self._arrival_ns)
+        while (now_ns := ends[0]) < NEVER:
+            ends[0] = NEVER
+            terminal = worker.finish()
+            if len(terminal) != 1 or (sequence := driver.replace(now_ns)) is None:
+                self._end(terminal, now_ns)
+                self._settle_rounds(now_ns, now_ns, [0])
+                continue
+            self.end_ns = now_ns
+            sequence.worker, sequence.rank = self._placement.place(sequence)
+            worker.submit(sequence)
+            if len(driver.sequences) > self._tidy_above:
+                self._tidy_up()
+            if worker.start(now_ns):
+                ends[0] = worker.end_ns
+                if worker.end_ns == now_ns:
+                    self._go_on(0, now_ns)
 
     def _tell(self, index: int, terminal: list[Sequence], now_ns: int) -> bool:
         """Tell the traffic which requests ended with the pass of a worker, which is idle now.

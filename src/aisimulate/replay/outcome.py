@@ -42,7 +42,8 @@ class ReplayOutcome:
     `tiers`: what memory behind the GPUs did. `routes`: what routers decided, by pool.
     `plays`: what became of the plays of an agentic trace. `scaling`: what became of pools that scale, whose
     workers were not there all the time. `look_ahead`: how many passes before it begins a pass is planned.
-    `client`: what clients saw through a front end.
+    `client`: what clients saw through a front end. `is_closed_loop`: traffic started with a burst, after
+    which requests take the place of those that ended.
     """
 
     sequences: list[Sequence]
@@ -68,3 +69,4 @@ class ReplayOutcome:
     routes: Routes = field(default_factory=dict)
     look_ahead: int = 0
     client: ClientView | None = None
+    is_closed_loop: bool = False

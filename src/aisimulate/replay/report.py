@@ -44,8 +44,9 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
 
     All numbers are finite; the statistics of an empty sample are 0.0. `goodput_*` keys are present when an
     SLA is set, `per_request` when asked for and at least one request ended. Our own additions to the
-    reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, and, where the
-    outcome has any, scheduling_look_ahead, frontend, provenance and notes.
+    reference's keys: rejected_requests, unfinished_requests, rejection_reasons, timing_mode, those of
+    steady_ttft_ms for a closed loop, and, where the outcome has any, scheduling_look_ahead, frontend,
+    provenance and notes.
     """
     counted = _counted(outcome)
     latencies = Latencies.of(counted)
@@ -60,6 +61,8 @@ def build_report(outcome: ReplayOutcome, *, record_per_request: bool) -> Report:
     report.update(_prefix_reuse(counted))
     report.update(outcome.tiers)
     report.update(_latency_statistics(outcome, latencies))
+    if outcome.is_closed_loop:
+        report.update(_after_the_burst(counted, latencies))
     if outcome.plays is not None:
         report.update(report_plays(outcome.plays))
     report.update(_remarks(outcome))
@@ -223,6 +226,12 @@ def _latency_statistics(outcome: ReplayOutcome, latencies: Latencies) -> Report:
         **_named("e2e_latency_ms", summarize(latencies.e2e)),
         **_named("output_token_throughput_per_user", gaps.rate_tok_s),
     }
+
+
+def _after_the_burst(counted: Columns, latencies: Latencies) -> Report:
+    """TTFT without the prompts that all came at the start of a closed loop (spec 08 section 4.1)."""
+    later = counted.arrival_ns[counted.output_tokens > 0] > 0
+    return _named("steady_ttft_ms", summarize(latencies.ttft[later]))
 
 
 def _remarks(outcome: ReplayOutcome) -> Report:

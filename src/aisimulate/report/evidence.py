@@ -52,7 +52,7 @@ def evidence_line(
     parts = [
         f"evidence: simulated with {programs}",
         f"measurements of {engines} on {space.hardware_sku}",
-        f"{space.timing_mode} pass times",
+        f"{timing_mode_of(config)} pass times",
         *_settings(config),
         f"seed {config.sweep.random_seed}",
     ]
@@ -74,6 +74,12 @@ def _settings(config: SmartSearchConfig) -> list[str]:
         given = frontend.model_dump(exclude_none=True).items()
         found.append(f"front end {', '.join(f'{name} {value}' for name, value in given) or 'without effect'}")
     return found
+
+
+def timing_mode_of(config: SmartSearchConfig) -> str:
+    """Name how mixed passes of aggregated workers were timed: as a calibration says, or the search."""
+    calibrated = (config.calibration or {}).get("timing_mode")
+    return str(calibrated or config.search_space.timing_mode)
 
 
 def verify_lines(goal: OptimizationGoal, ranked: Sequence[Candidate]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.columns import aligned
+from aisimulate.report.fronts import front_rows
 from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.numbers import number_text
 from aisimulate.report.shapes import knobs_text, workers_text
@@ -70,7 +71,7 @@ def export_csv(run: RecordedRun) -> str:
 
 
 def comparison_text(left: RecordedRun, right: RecordedRun) -> str:
-    """Set the best candidates of two runs side by side, and say what differs in what was asked."""
+    """Set two runs side by side: what was asked differently, their best candidates, and their fronts."""
     return "\n".join([*aligned(comparison_rows(left, right)), ""])
 
 
@@ -86,6 +87,9 @@ def comparison_rows(left: RecordedRun, right: RecordedRun) -> list[tuple[str, ..
         )
         rows.append((target.value, *values))
     rows.append(("attempts", *(str(len(run.attempts)) for run in (left, right))))
+    goals = [run.config.goal for run in (left, right)]
+    if all(goal.is_pareto for goal in goals) and goals[0].targets == goals[1].targets:
+        rows += front_rows(goals[0].targets, (left.candidates, right.candidates))
     return rows
 
 

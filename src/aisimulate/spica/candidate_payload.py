@@ -11,6 +11,7 @@ from aisimulate.spica.trace_facts import read_trace_facts
 
 if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate, SmartSearchConfig
+    from aisimulate.spica.deploy import DeploymentPlan
     from aisimulate.spica.recorded_run import RecordedRun
 
 
@@ -21,19 +22,29 @@ def replayable_config(run: RecordedRun) -> SmartSearchConfig:
     return run.config.model_copy(update={"workload": workload})
 
 
-def candidate_payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
-    """Build the payload of a candidate of a search; records come with the decisions of a planner alone.
+def candidate_evaluator(asked: SmartSearchConfig) -> ReplayEvaluator:
+    """Make the evaluator that a search with this configuration replays with."""
+    return ReplayEvaluator(asked.workload, asked.goal, calibration=asked.calibration)
+
+
+def plan_and_load(asked: SmartSearchConfig, candidate: Candidate) -> tuple[DeploymentPlan, int | None]:
+    """Make the plan of a candidate, and the cap that its KV load came to.
 
     Raises AISimulateError, ValueError, KeyError or TypeError for a record of another version.
     """
-    goal, workload, config = asked.goal, asked.workload, candidate.config
-    plan = deployment_of_goal(config, goal)
+    config = candidate.config
+    plan = deployment_of_goal(config, asked.goal)
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)
-    load = config.get("concurrency") if workload.kv_load_ratio is not None else None
-    payload = ReplayEvaluator(workload, goal, calibration=asked.calibration).payload(
-        plan, concurrency_override=load
-    )
-    # With the records come the decisions of a planner.
+    return plan, config.get("concurrency") if asked.workload.kv_load_ratio is not None else None
+
+
+def candidate_payload(asked: SmartSearchConfig, candidate: Candidate) -> dict[str, Any]:
+    """Build what a search replayed for a candidate; records come with the decisions of a planner alone.
+
+    Raises like `plan_and_load`.
+    """
+    plan, load = plan_and_load(asked, candidate)
+    payload = candidate_evaluator(asked).payload(plan, concurrency_override=load)
     payload["spec"]["record_per_request"] = plan.planner_config is not None
     return payload

@@ -71,7 +71,7 @@ class SweepConfig(SpicaModel):
     max_suggest_seconds: PositiveNumber = 120.0
     max_suggest_mb: CountInt = 4096
     screen: Literal["auto", "off"] = "auto"
-    early_stop: Literal["auto", "off"] = "auto"
+    early_stop: Literal["auto", "rough", "off"] = "auto"
     load_predictor_choice: Literal["forecast_error", "replay"] = "forecast_error"
 
     @property

@@ -23,6 +23,8 @@ from aisimulate.spica.worker import Signal, Worker, interrupts_held
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from aisimulate.spica.config import SweepConfig
+
 # How often the memory of workers is looked at, where it is capped.
 _MEMORY_LOOK_S = 0.1
 
@@ -82,8 +84,49 @@ class InProcessPool:
         return None
 
 
+_HINT = (
+    "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
+    'needs an `if __name__ == "__main__":` guard, and its evaluator must be importable and picklable; '
+    "or run in this process with parallel_evals=1 and max_eval_seconds=None"
+)
+
+
+class Recruits:
+    """Worker processes that import what they need while the search is still being planned.
+
+    Use it as a context manager; leaving it ends those that no pool took.
+
+    Raises:
+        EvaluatorPoolError: this process may not start others. One for which there is no room is no error: the
+            pool will try.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._waiting: list[Worker] = []
+        try:
+            with interrupts_held():
+                while len(self._waiting) < count:
+                    self._waiting.append(Worker())
+        except OSError:
+            return
+        except RuntimeError as error:
+            raise EvaluatorPoolError(f"{_HINT} ({error})") from error
+
+    def take(self) -> Worker | None:
+        """Take one that has been started, or none."""
+        return self._waiting.pop(0) if self._waiting else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        with interrupts_held():
+            _end(self._waiting)
+            self._waiting.clear()
+
+
 class WorkerPool(Crew[Worker]):
-    """Evaluates in spawned processes that live as long as the pool.
+    """Evaluates in spawned processes that live as long as the pool; the first are taken from `recruits`.
 
     A worker that takes more than `max_worker_mb` is ended and replaced as one that dies.
 
@@ -94,11 +137,7 @@ class WorkerPool(Crew[Worker]):
     """
 
     _kind = "worker process"
-    _hint = (
-        "the evaluation workers could not run: they are spawned processes, so a script that starts a search "
-        'needs an `if __name__ == "__main__":` guard, and its evaluator must be importable and picklable; '
-        "or run in this process with parallel_evals=1 and max_eval_seconds=None"
-    )
+    _hint = _HINT
 
     def __init__(
         self,
@@ -109,12 +148,14 @@ class WorkerPool(Crew[Worker]):
         max_worker_mb: int | None = None,
         on_end: OnEnd | None = None,
         time_budget: TimeBudget | None = None,
+        recruits: Recruits | None = None,
     ) -> None:
         if max_worker_mb is not None and not can_watch_memory():
             raise InputError("sweep.max_worker_mb: the memory of processes cannot be watched on this system")
         super().__init__(workers, max_eval_seconds, on_end, time_budget)
         self._context = context
         self._cap_mb = max_worker_mb
+        self._recruits = recruits
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +167,9 @@ class WorkerPool(Crew[Worker]):
     def _hire(self) -> None:
         try:
             with interrupts_held():
-                self._workers.append(Worker(self._context))
+                worker = (self._recruits and self._recruits.take()) or Worker()
+                self._workers.append(worker)
+                worker.join(self._context)
         except OSError as error:
             self._count_failed_start(str(error), hopeless=False)
         except Exception as error:  # whatever the parts of a context raise when they are pickled
@@ -170,11 +213,25 @@ class WorkerPool(Crew[Worker]):
         batch.lose(worker.task, Status.FAILED, Reason.RUNTIME_MEMORY, reason)
 
     def _stop(self, workers: list[Worker]) -> None:
+        _end(workers)
         for worker in workers:
-            worker.terminate()
-        for worker in workers:
-            worker.stop()
             self._workers.remove(worker)
+
+
+def _end(workers: Sequence[Worker]) -> None:
+    """End workers and wait until they have ended."""
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.stop()
+
+
+def recruit(sweep: SweepConfig) -> Recruits:
+    """Start the workers that the pool of a search will want."""
+    if sweep.executor != "local":
+        return Recruits(0)
+    workers = min(sweep.parallel_evals, sweep.per_round)
+    return Recruits(_processes(workers, sweep.max_eval_seconds, sweep.max_worker_mb))
 
 
 def open_pool(
@@ -187,6 +244,7 @@ def open_pool(
     on_end: OnEnd | None = None,
     time_budget: TimeBudget | None = None,
     executor: str = "local",
+    recruits: Recruits | None = None,
 ) -> EvaluationPool:
     """Choose the pool: this process when one evaluation runs at a time without caps, else workers.
 
@@ -205,16 +263,25 @@ def open_pool(
             time_budget=time_budget,
         )
         return pool
-    if workers == 1 and max_eval_seconds is None and max_worker_mb is None:
+    processes = _processes(workers, max_eval_seconds, max_worker_mb)
+    if not processes:
         return InProcessPool(context, on_end, time_budget=time_budget)
     return WorkerPool(
         context,
-        workers=min(workers, _usable_cores()),
+        workers=processes,
         max_eval_seconds=max_eval_seconds,
         max_worker_mb=max_worker_mb,
         on_end=on_end,
         time_budget=time_budget,
+        recruits=recruits,
     )
+
+
+def _processes(workers: int, max_eval_seconds: float | None, max_worker_mb: int | None) -> int:
+    """Count the local processes that `workers` evaluations at a time take; none when this one does."""
+    if workers == 1 and max_eval_seconds is None and max_worker_mb is None:
+        return 0
+    return min(workers, _usable_cores())
 
 
 def _usable_cores() -> int:

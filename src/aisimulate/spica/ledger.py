@@ -6,7 +6,6 @@ replayed already: no replay is done twice, and the end is that of an unbroken se
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sqlite3
 from contextlib import closing, contextmanager, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.spica.file_lock import lock_file
 from aisimulate.spica.outcome_json import outcome_text, read_outcome
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def _locked(path: Path) -> TextIO:
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(lock)
     except OSError:
         lock.close()
         raise InputError(f"{path}: another process is writing this run") from None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from aisimulate.spica.config import Candidate
-    from aisimulate.spica.executor import EvaluationPool
+    from aisimulate.spica.executor import EvaluationPool, Recruits
     from aisimulate.spica.ledger import Ledger
     from aisimulate.spica.observer import Observer
     from aisimulate.spica.samplers.base import BranchSampler
@@ -72,7 +72,8 @@ class SearchState:
     """What a whole search has found so far, over all branches; `outcomes` are the fresh ones, in order.
 
     `cache` holds the outcomes by key, so that a deployment suggested again is not replayed again. `short` has
-    the tasks of candidates that were replayed in part, by the identity of the candidate.
+    the tasks of candidates that were replayed in part, by the identity of the candidate. `recruits` are
+    workers that were started before it was known what they work on.
     """
 
     progress: Progress
@@ -82,6 +83,7 @@ class SearchState:
     outcomes: list[Outcome] = field(default_factory=list)
     short: dict[int, Prepared] = field(default_factory=dict)
     rounds: int = 0
+    recruits: Recruits | None = None
 
     @property
     def candidates(self) -> list[Candidate]:

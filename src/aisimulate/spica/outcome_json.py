@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import math
+from typing import Any, NoReturn
 
 from aisimulate.spica.config import Candidate
 from aisimulate.spica.outcome import Outcome, Reason, Status
@@ -31,9 +32,10 @@ def outcome_text(outcome: Outcome) -> str:
 def read_outcome(text: str) -> Outcome:
     """Read what `outcome_text` wrote.
 
-    Raises ValueError, TypeError, KeyError or AttributeError for other texts.
+    Raises ValueError, TypeError, KeyError or AttributeError for other texts, such as those with numbers that
+    are not finite: no search records such a result.
     """
-    fields = json.loads(text)
+    fields = json.loads(text, parse_constant=_refuse)
     category = fields.get("category")
     candidate = fields.get("candidate")
     status = Status(fields["status"])
@@ -44,8 +46,24 @@ def read_outcome(text: str) -> Outcome:
     return Outcome(
         status,
         fields["config"],
-        candidate=None if candidate is None else Candidate(**candidate),
+        candidate=None if candidate is None else _finite(Candidate(**candidate)),
         category=None if category is None else Reason(category),
         reason=fields.get("reason", ""),
         missed=fields.get("missed", {}),
     )
+
+
+def _finite(candidate: Candidate) -> Candidate:
+    """Refuse a candidate with a number so large that reading it gave infinity."""
+    for name, value in {
+        "score": candidate.score,
+        **candidate.metrics,
+        **(candidate.objectives or {}),
+    }.items():
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is {value}")
+    return candidate
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no finite number")

@@ -13,7 +13,7 @@ from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
 from aisimulate.spica.evaluator import ReplayEvaluator
-from aisimulate.spica.executor import open_pool
+from aisimulate.spica.executor import open_pool, recruit
 from aisimulate.spica.finalists import replay_finalists
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
-    from aisimulate.spica.executor import EvaluationPool
+    from aisimulate.spica.executor import EvaluationPool, Recruits
     from aisimulate.spica.ledger import Ledger
     from aisimulate.spica.loop import Budget, OnRound
     from aisimulate.spica.outcome import Outcome
@@ -135,7 +135,8 @@ def run_search(
     """
     observer = observer or SilentObserver()
     try:
-        return _search(config, evaluator, sampler_factory, observer, on_round, ledger, check)
+        with recruit(config.sweep) as recruits:
+            return _search(config, evaluator, sampler_factory, observer, on_round, ledger, check, recruits)
     finally:
         observer.close()
 
@@ -148,6 +149,7 @@ def _search(
     on_round: OnRound | None,
     ledger: Ledger | None,
     check: bool,
+    recruits: Recruits,
 ) -> SearchResult:
     progress = Progress(config.goal)
     observer.phase("enumerating", progress)
@@ -156,7 +158,7 @@ def _search(
         observer.note(note)
     context = _context(plan, evaluator, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
-    state = SearchState(progress, ledger, outcomes=result.outcomes)
+    state = SearchState(progress, ledger, outcomes=result.outcomes, recruits=recruits)
     if ledger is not None:
         begin_run(ledger, config, plan, context)
     try:
@@ -237,6 +239,7 @@ def _open_pool(plan: SearchPlan, context: EvaluationContext, state: SearchState)
         time_budget=state.time_budget,
         executor=sweep.executor,
         on_end=None if state.ledger is None else recorder(state.ledger),
+        recruits=state.recruits,
     )
     return pool if state.ledger is None else RecordedPool(pool, state.ledger)
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from multiprocessing import resource_tracker
 from threading import Thread
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure
 from aisimulate.spica.outcome import Outcome
@@ -44,26 +44,27 @@ Message: TypeAlias = "Outcome | Signal"
 class Worker:
     """The parent's side of one worker process; making it starts the process.
 
-    `task` is the number of the task it works on, `started_s` the monotonic time it was given.
+    It imports what it needs, takes what `join` sends it, and is ready then. `task` is the number of the task
+    it works on, `started_s` the monotonic time it was given.
 
     Raises:
         OSError: the system has no room for another process.
-        Exception: the context cannot be pickled, with whatever its parts raise.
+        RuntimeError: this process is itself one that is being started (a script without a guard).
     """
 
-    def __init__(self, context: EvaluationContext) -> None:
+    def __init__(self) -> None:
         self.ready = False
         self.task: int | None = None
         self.started_s = 0.0
         self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(theirs, context), name="spica-worker")
+        self._process = _SPAWN.Process(target=_serve, args=(theirs,), name="spica-worker")
         try:
             self._process.start()
         finally:
             theirs.close()
 
     @property
-    def handles(self) -> tuple[Connection[Prepared, Message], int]:
+    def handles(self) -> tuple[Connection[Any, Message], int]:
         """What to wait for: the pipe, and the end of the process."""
         return self._pipe, self._process.sentinel
 
@@ -82,6 +83,14 @@ class Worker:
     def was_killed(self) -> bool:
         """Whether a signal from outside ended it, such as the kernel's when memory runs out."""
         return (self._process.exitcode or 0) < 0
+
+    def join(self, context: EvaluationContext) -> None:
+        """Tell it what all tasks share. One that has died meanwhile shows it at the next `receive`.
+
+        Raises whatever pickling the context raises.
+        """
+        with suppress(OSError):
+            self._pipe.send(context)
 
     def give(self, task: Prepared, number: int) -> None:
         """Send it a task. A worker that died meanwhile shows it at the next `receive`.
@@ -137,10 +146,14 @@ def interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(pipe: Connection[Message, Prepared], context: EvaluationContext) -> None:
+def _serve(pipe: Connection[Message, Any]) -> None:
     """Work as a worker process: one task after the other, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=end_with_parent, daemon=True).start()
+    try:
+        context: EvaluationContext = pipe.recv()
+    except EOFError:
+        return
     with suppress(EOFError, OSError):
         pipe.send(Signal.READY)
         while True:

@@ -260,15 +260,16 @@ class PolynomialTimer:
         import numpy as np  # noqa: PLC0415 - as above
 
         table, sums = self._table, self._sums[batch]
-        for start in range(len(sums) - batch, len(table), _CHUNK_TOKENS // batch * batch):
-            added = np.frombuffer(table[start : start + _CHUNK_TOKENS // batch * batch])
-            grown = np.empty_like(added)
+        done = len(sums)
+        sums.frombytes(bytes(8 * (len(table) + batch - done)))  # at once, so that it is moved only once
+        grown, durations = np.frombuffer(sums), np.frombuffer(table)
+        for start in range(done - batch, len(table), _CHUNK_TOKENS // batch * batch):
+            added = durations[start : start + _CHUNK_TOKENS // batch * batch]
             # One column at a time: a cumulative sum down an array of few columns costs ten times as much.
-            for column in range(min(batch, len(added))):
-                terms = added[column::batch].copy()
-                terms[0] += sums[column - batch]
-                grown[column::batch] = np.cumsum(terms)
-            sums.frombytes(grown.tobytes())
+            for column in range(start, start + min(batch, len(added))):
+                terms = added[column - start :: batch].copy()
+                terms[0] += sums[column]
+                grown[column + batch : start + batch + len(added) : batch] = np.cumsum(terms)
 
     def _untabled_until(self, batch: int, context_tokens: int, most: int, elapsed_ns: int) -> tuple[int, int]:
         """Finish `passes_until` for a run of at least `most` passes that leaves the table."""

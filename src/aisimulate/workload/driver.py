@@ -80,6 +80,11 @@ class SessionDriver:
         """Whether no arrival depends on what the engines do, so workers may be replayed one by one."""
         return not self._closed_loop and self._single_turns
 
+    @property
+    def is_closed_loop(self) -> bool:
+        """Whether a session starts when another one ends."""
+        return self._closed_loop
+
     def next_ready_ns(self) -> int | None:
         """Instant of the next request known so far, or None."""
         start_ns = self._starts_ns[self._cursor] if self._cursor < len(self._starts_ns) else None

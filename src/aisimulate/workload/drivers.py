@@ -46,3 +46,8 @@ def make_driver(workload: Workload, block_tokens: int) -> Driver:
 def plays_of(driver: Driver) -> PlaysOutcome | None:
     """What became of the plays of an agentic trace, None for other traffic."""
     return driver.plays if isinstance(driver, GraphDriver) else None
+
+
+def is_closed_loop(driver: Driver) -> bool:
+    """Whether traffic started with a burst, after which requests take the place of those that ended."""
+    return isinstance(driver, SessionDriver) and driver.is_closed_loop

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from aisimulate.report.calibration import calibration_line
 from aisimulate.report.confidence import candidate_confidence_text
-from aisimulate.report.evidence import TIMING_MODES, rivals
+from aisimulate.report.evidence import TIMING_MODES, rivals, timing_mode_of
 from aisimulate.spica.config import Workload
 from aisimulate.spica.outcome import Status
 from aisimulate.spica.reported import reported
@@ -33,18 +34,24 @@ def evidence(run: RecordedRun) -> dict[str, str]:
     facts, space = run.facts, run.config.search_space
     versions = [f"{name} {version}" for name, version in facts.get("versions", {}).items()]
     engines = [f"{name} {version}" for name, version in facts.get("backend_versions", {}).items()]
-    digest = facts.get("trace_sha256")
+    digest, mode = facts.get("trace_sha256"), timing_mode_of(run.config)
     return {
         "Programs": ", ".join(versions) or "not recorded",
         "Pass times and memory": f"aiconfigurator-core's measurements of {', '.join(engines) or 'unknown'} "
         f"on {space.hardware_sku}; between measured points they are interpolated, beyond them extrapolated",
-        "Time of a mixed pass": f"{space.timing_mode}: {TIMING_MODES[space.timing_mode]}",
+        "Time of a mixed pass": f"{mode}: {TIMING_MODES[mode]}",
+        **_calibration(run.config),
         **_settings(run.config),
         **_confidence(run),
         "Seed": str(facts.get("seed", "not recorded")),
         "Traffic": f"SHA-256 {digest}" if digest else "synthetic, drawn from the seed",
         "Search": f"SHA-256 {facts.get('config_sha256', 'not recorded')} of its configuration",
     }
+
+
+def _calibration(config: SmartSearchConfig) -> dict[str, str]:
+    calibration = config.calibration
+    return {} if calibration is None else {"Calibration": calibration_line(calibration)}
 
 
 def _settings(config: SmartSearchConfig) -> dict[str, str]:
