@@ -83,6 +83,14 @@ def test_a_seed_repeats_and_poisson_counts_scatter_around_the_rate(tmp_path):
         (["--base-rate", "nan"], "--base-rate must be a finite number 0 or more, got nan"),
         (["--amplitude", "-1"], "--amplitude must be a finite number 0 or more, got -1.0"),
         (["--input-tokens", "0"], "--input-tokens must be at least 1, got 0"),
+        (
+            ["--base-rate", "1e9"],
+            "--base-rate, --amplitude and --duration-s ask for more than 10,000,000 requests",
+        ),
+        (
+            ["--base-rate", "0.1", "--amplitude", "0"],
+            "--base-rate and --amplitude leave no request: each second's rate rounds to 0",
+        ),
     ],
 )
 def test_bad_options_of_a_sine(tmp_path, capsys, options, told):

@@ -252,3 +252,23 @@ def test_a_payload_beyond_memory_is_one_line(simulate, monkeypatch):
     assert (code, out) == (1, "")
     assert error.count("\n") == 1
     assert "needs more memory than there is" in error
+
+
+def test_decisions_of_a_planner_go_to_a_file_of_their_own(simulate, tmp_path):
+    out = tmp_path / "decisions.jsonl"
+    late = [*SPEC["requests"], {"id": "c", "arrival_time_ms": 20_000, "input_tokens": 8, "output_tokens": 2}]
+    scaled = SPEC | {"adapters": {"scaling": {"provider": "planner"}}, "requests": late}
+    code, text, _ = simulate("--decisions", out, "--format", "json", payload=scaled)
+    decisions = [json.loads(line) for line in out.read_text().splitlines()]
+    assert code == 0
+    assert [one["at_ms"] for one in decisions] == [5000, 10_000, 15_000, 20_000]
+    assert not {"per_request", "scaling_decisions", "lifecycle_operations"} & json.loads(text).keys()
+    assert "scaling: 4 decisions, 1 GPUs on average" in simulate(payload=scaled)[1]
+
+
+@pytest.mark.parametrize("adapters", [{}, {"scaling": {"provider": "none"}}])
+def test_nobody_decides_in_a_fixed_fleet(simulate, tmp_path, adapters):
+    code, _, err = simulate("--decisions", tmp_path / "d", payload=SPEC | {"adapters": adapters})
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--decisions: has no effect without a policy in spec.adapters.scaling" in err
+    assert not (tmp_path / "d").exists()

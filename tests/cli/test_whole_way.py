@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -75,3 +76,21 @@ def test_a_candidate_with_a_planner(own_folder):
     first, graph = yaml.safe_load_all(files["dynamo.yaml"])
     assert '"enable_load_scaling": true' in first["data"]["planner.json"]
     assert [item["type"] for item in graph["spec"]["components"]] == ["frontend", "worker", "planner"]
+
+
+def test_a_candidate_is_replayed_alone_as_it_was_in_the_search(own_folder, capsys):
+    init = ["--model", "meta-llama/Meta-Llama-3.1-8B", "--gpu", "h200_sxm", "--gpus", "2", "--mode", "agg"]
+    scaling = ["--set", "search_space.planner_scaling_policy=[direct_load_180_5]", "--output", "found.json"]
+    files = go(own_folder, [*init, "--request-rate", "4"], scaling, "replay")
+    assert [*files] == ["replay.json"]
+    capsys.readouterr()
+    options = ["--payload", "out/replay.json", "--decisions", "decisions.jsonl", "--format", "json"]
+    assert main(["simulate", *options]) == 0
+    report = json.loads(capsys.readouterr().out)
+    found = json.loads((own_folder / "found.json").read_text())
+    best = next(one for one in found["attempts"] if one["id"] == found["ranking"][0])
+    same = ("mean_ttft_ms", "p99_itl_ms", "gpu_hours", "avg_gpu", "planner_total_ticks")
+    assert {name: report[name] for name in same} == {name: best["metrics"][name] for name in same}
+    assert len(report["per_request"]) == report["num_requests"]
+    decisions = (own_folder / "decisions.jsonl").read_text().splitlines()
+    assert len(decisions) == report["planner_total_ticks"] > 0

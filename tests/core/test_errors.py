@@ -32,6 +32,8 @@ def chained(*errors: BaseException) -> BaseException:
         ([ReplayError("outer"), MemoryError()], "outer: MemoryError"),
         ([ReplayError("  spaced \n"), ValueError("\t")], "spaced: ValueError"),
         ([ReplayError("same"), TimingError("same"), ValueError("other")], "same: other"),
+        ([ReplayError("field: why"), ImportError("why")], "field: why"),
+        ([ReplayError("whyever"), ImportError("ever")], "whyever: ever"),
     ],
 )
 def test_a_chain_of_causes_is_one_text(errors, text):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisimulate.core.units import clock_ns, duration_ns, round_half_away, scaled_ns, to_ms
+from aisimulate.core.units import clock_ns, common_interval_s, duration_ns, round_half_away, scaled_ns, to_ms
 from aisimulate.timing.polynomial import PolynomialTiming, prefill_ms
 
 MILLIS = st.floats(0, 9e12, allow_nan=False) | st.integers(0, 10**12).map(lambda twice: twice * 5e-7)
@@ -127,3 +127,11 @@ def test_halves_round_away_from_zero(value):
 )
 def test_rounding_next_to_a_half(value, whole):
     assert round_half_away(value) == whole
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [(5, 180, 5), (2.5, 180.5, 0.5), (5.0, 180.1, 0.1), (0.1, 0.3, 0.1), (1e9, 0.001, 0.001)],
+)
+def test_a_common_interval_is_that_of_the_numbers_as_written(first, second, common):
+    assert common_interval_s(first, second) == common_interval_s(second, first) == common

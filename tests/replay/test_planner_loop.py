@@ -203,6 +203,42 @@ def test_replicas_may_all_go_and_come_back() -> None:
     assert report["completed_requests"] == report["num_requests"]
 
 
+def sparse(config: dict[str, Any], *, startup_s: float = 0.0) -> dict[str, Any]:
+    """Two requests an hour apart, the second long after every worker may have gone."""
+    spec = steady(1.0, 2.0, config, startup_s=startup_s)
+    spec["requests"][1]["arrival_time_ms"] = 3_600_000
+    return spec
+
+
+@pytest.mark.parametrize("predictor", ["pool", "constant", "smoothing"])
+@pytest.mark.parametrize("startup_s", [0.0, 60.0])
+def test_a_lone_request_brings_a_worker_back_whatever_is_forecast(predictor: str, startup_s: float) -> None:
+    config = direct(min_endpoint=0, load_predictor=predictor)
+    report = execute(sparse(config, startup_s=startup_s))
+    assert report["completed_requests"] == 2
+    assert report["max_ttft_ms"] <= (startup_s + 5.0 + 1.0) * 1000
+    assert report["gpu_hours"] < 0.5
+
+
+@pytest.mark.parametrize(("load_s", "throughput_s", "tick_s"), [(5, 180.1, 0.1), (0.7, 2.1, 0.7)])
+def test_ticks_come_at_what_divides_intervals_as_they_are_written(
+    load_s: float, throughput_s: float, tick_s: float
+) -> None:
+    config = {
+        "optimization_target": "sla",
+        "load_predictor": "constant",
+        "enable_load_scaling": True,
+        "load_adjustment_interval_seconds": load_s,
+        "throughput_adjustment_interval_seconds": throughput_s,
+    }
+    report = execute(sparse(config))
+    decisions = report["scaling_decisions"]
+    assert report["planner_total_ticks"] == len(decisions) == pytest.approx(3600 / tick_s, abs=3)
+    assert [row["at_ms"] for row in decisions[:3]] == pytest.approx(
+        [tick_s * 1e3, tick_s * 2e3, tick_s * 3e3], abs=1e-6
+    )
+
+
 def test_equal_runs_give_equal_reports(tmp_path: Path) -> None:
     def run() -> str:
         report = execute(conversation(tmp_path, 0, direct(optimization_target="latency"), 60.0))
@@ -251,6 +287,10 @@ def test_a_record_tells_what_was_seen_expected_and_done() -> None:
         ({"gpu_budget": 8}, "gpu_budget: unknown field"),
         ({"fpm_sample_bucket_size": 15}, "15 is not a perfect square"),
         ({"scheduling": {"scale_interval_seconds": 3}}, "3 does not divide the interval 5"),
+        (
+            {"optimization_target": "sla", "load_adjustment_interval_seconds": 3.14159},
+            r"load_adjustment_interval_seconds: 3.14159 and .* \(180.0\) are not multiples of one time",
+        ),
     ],
 )
 def test_settings_that_cannot_be_kept_are_refused(config: dict[str, Any], message: str) -> None:
@@ -264,6 +304,20 @@ def test_settings_without_effect_are_named() -> None:
         "spec.adapters.scaling.config.ttft_ms: no effect on optimization_target 'throughput'"
         in report["notes"]
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "note"),
+    [
+        ({"max_gpu_budget": 2}, ["max_gpu_budget: 2 is less than the initial workers take (3 GPUs)"]),
+        ({"min_gpu_budget": 4}, []),
+        ({"max_gpu_budget": 3, "min_gpu_budget": 3}, []),
+        ({"max_gpu_budget": -1}, []),
+    ],
+)
+def test_a_start_above_the_ceiling_is_named(config: dict[str, Any], note: list[str]) -> None:
+    report = execute(steady(1.0, 6.0, config, workers=3))
+    assert report.get("notes", []) == [f"spec.adapters.scaling.config.{text}" for text in note]
 
 
 def test_a_startup_of_years_is_planned_at_once() -> None:

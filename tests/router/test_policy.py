@@ -23,6 +23,13 @@ ROWS = [
 ]
 
 
+class Broken:
+    """Raises."""
+
+    def choose(self, request: object, targets: list[object]) -> int:
+        raise KeyError("mine")
+
+
 class Far:
     """Picks what nobody has."""
 
@@ -39,7 +46,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(code, module)
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
     monkeypatch.setattr(f"{__name__}.LeastLoaded", module["LeastLoaded"], raising=False)
-    names = {"least_loaded": "LeastLoaded", "far": "Far", "gone": "Gone"}
+    names = {"least_loaded": "LeastLoaded", "far": "Far", "gone": "Gone", "broken": "Broken"}
     points = [EntryPoint(name, f"{__name__}:{kind}", policies.GROUP) for name, kind in names.items()]
 
     def entry_points(group: str, name: str | None = None) -> list[EntryPoint]:
@@ -85,6 +92,7 @@ def test_both_pools_of_a_pair_ask_it(tmp_path: Path) -> None:
     ("provider", "error", "text"),
     [
         ("far", ReplayError, r"placement policy Far: 2 is not the index of one of 2 targets"),
+        ("broken", ReplayError, r"placement policy Broken: raised KeyError"),
         ("gone", InputError, r"spec.adapters.placement: .*Gone cannot be made: .*'Gone'"),
         ("least_loade", InputError, r'got "least_loade"; did you mean \'least_loaded\'\?'),
     ],

@@ -17,7 +17,7 @@ def run() -> int:
     aisimulate.spica.evaluate.check_kv_capacity = lambda *args, **kwargs: None
     aisimulate.spica.trace_facts.max_sequence_tokens = lambda *args: 4096
     aisimulate.spica.search.resolve_backend_version = lambda sku, backend, requested: "1"
-    aisimulate.spica.search.ReplayEvaluator = lambda workload, goal, check: MoodyEvaluator()
+    aisimulate.spica.search.ReplayEvaluator = lambda workload, goal, **more: MoodyEvaluator()
     aisimulate.spica.plan.enumerate_branches = lambda config, **_: [make_branch(seqs=(256, 512))]
     return main(sys.argv[1:], default_format="lines")
 

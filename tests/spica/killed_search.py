@@ -37,7 +37,7 @@ def run() -> int:
     aisimulate.spica.evaluate.check_kv_capacity = lambda *args, **kwargs: None
     aisimulate.spica.trace_facts.max_sequence_tokens = lambda *args: 4096
     aisimulate.spica.search.resolve_backend_version = lambda sku, backend, requested: "1"
-    aisimulate.spica.search.ReplayEvaluator = lambda workload, goal, check: LoggedEvaluator()
+    aisimulate.spica.search.ReplayEvaluator = lambda workload, goal, **more: LoggedEvaluator()
     aisimulate.spica.plan.enumerate_branches = lambda config, **_: [make_branch(seqs=range(1, 2001))]
     return main(sys.argv[1:], default_format="lines")
 

@@ -264,6 +264,24 @@ def test_where_nothing_could_be_replayed_the_forecasts_decide(tmp_path):
     )
 
 
+def test_what_was_chosen_is_told_with_what_it_rests_on(tmp_path):
+    path = write_trace(tmp_path / "t.jsonl", [(180_000 * index, 100, 10) for index in range(12)])
+    names = ["kalman_default_raw", "constant_last"]
+    by_loss = swept(path, names, ["throughput_180_5", "throughput_600_5"])
+    assert by_loss.choices() == [
+        "load predictor at 180 s: kalman_default_raw, loss 0.0000 over 7 windows (best of 2)",
+        "load predictor at 600 s: constant_last, because no window could be scored: "
+        "the trace is too short for it",
+    ]
+    costs = {"kalman_default_raw": "too short", "constant_last": (1.5, 3)}
+    by_replay = swept(path, names, ["throughput_180_5"], choose_by="replay", replay=costing(costs))
+    assert by_replay.choices() == [
+        "load predictor at 180 s: constant_last, 3 requests outside the SLA, 1.5 GPU hours "
+        "(best of 1 by replay)"
+    ]
+    assert load_predictor_sweep.LoadPredictorResult().choices() == []
+
+
 def test_a_choice_by_replay_needs_a_replay(tmp_path):
     path = write_trace(tmp_path / "t.jsonl", [(0, 100, 10)])
     with pytest.raises(ValueError, match="belong together"):

@@ -28,7 +28,7 @@ def command(monkeypatch, tmp_path, capsys):
         forget_the_model(monkeypatch, [branch or make_branch()])
         monkeypatch.setattr(
             "aisimulate.spica.search.ReplayEvaluator",
-            lambda workload, goal, check: evaluator or SeqsEvaluator(),
+            lambda workload, goal, **more: evaluator or SeqsEvaluator(),
         )
         path = tmp_path / "search.yaml"
         made = make_config(**({"candidates_per_round": 3} | config)).model_dump(mode="json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,21 @@ from aisimulate.cli.ranges import one_of
 from aisimulate.cli.recorded import add_run_argument, find_candidate, named_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
+from aisimulate.report.export.deployment import Export
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.files import check_new, check_writable, write_file
+from aisimulate.spica.candidate_payload import candidate_payload, replayable_config
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from aisimulate.report.export.deployment import Export
+    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.recorded_run import RecordedRun
 
 _PROG = "aisimulate export"
+_REPLAY = "replay"
+"""Not a way to start a candidate, but to see it at work: `aisimulate simulate` takes this payload."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,15 +40,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog=_PROG,
-        description="Write what starts a candidate: commands, or files for containers and Kubernetes.",
+        description="Write what starts a candidate: commands, or files for containers and Kubernetes; "
+        "or the payload that replays it.",
         allow_abbrev=False,
     )
     add_run_argument(parser)
     parser.add_argument(
         "candidate", metavar="CANDIDATE", help="its number on the result page and in `runs show`, or `best`"
     )
+    targets = (*TARGETS, _REPLAY)
     parser.add_argument(
-        "--to", required=True, type=one_of(tuple(TARGETS)), metavar="TARGET", help=", ".join(TARGETS)
+        "--to", required=True, type=one_of(targets), metavar="TARGET", help=", ".join(targets)
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="write the files there instead of to stdout"
@@ -56,7 +64,10 @@ def _parser() -> OneLineParser:
 def _run(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
     _, candidate = find_candidate(run, arguments.candidate)
-    export = export_candidate(candidate.config, run.config.goal, arguments.to)
+    if arguments.to == _REPLAY:
+        export = _payload(run, candidate)
+    else:
+        export = export_candidate(candidate.config, run.config.goal, arguments.to)
     for remark in export.remarks:
         say(f"{_PROG}: not expressed: {remark}")
     if arguments.output is not None:
@@ -64,6 +75,18 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.overwrite:
         raise InputError("--overwrite: has no effect without --output")
     return show(_PROG, _joined(export), DONE)
+
+
+def _payload(run: RecordedRun, candidate: Candidate) -> Export:
+    """Write the replay of a candidate as a payload, with the records of its requests and decisions."""
+    try:
+        payload = candidate_payload(replayable_config(run), candidate)
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{run.name}: was recorded by another version: {error}") from None
+    payload["spec"]["record_per_request"] = True
+    return Export({"replay.json": json.dumps(payload, indent=2, allow_nan=False) + "\n"})
 
 
 def _joined(export: Export) -> str:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from aisimulate.replay.observe.hub import Observer
 
 _PROG = "aisimulate simulate"
-_OUTPUTS = ("per_request", "telemetry", "timeline")
+_OUTPUTS = ("per_request", "decisions", "telemetry", "timeline")
+_RECORDS = ("per_request", "lifecycle_operations", "scaling_decisions")
+"""What a report has with `record_per_request` alone."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,6 +68,9 @@ def _parser() -> OneLineParser:
     )
     parser.add_argument("--per-request", type=Path, metavar="FILE", help="write a JSON line for each request")
     parser.add_argument(
+        "--decisions", type=Path, metavar="FILE", help="write a JSON line for each decision of a planner"
+    )
+    parser.add_argument(
         "--telemetry", type=Path, metavar="FILE", help="write samples over time as JSON lines"
     )
     parser.add_argument(
@@ -87,6 +92,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.telemetry_interval_ms is not None and arguments.telemetry is None:
         raise InputError("--telemetry-interval-ms has no effect without --telemetry")
     payload = load_payload(arguments.payload, arguments.overrides)
+    if arguments.decisions is not None and not _scales(payload):
+        raise InputError("--decisions: has no effect without a policy in spec.adapters.scaling")
     _check_outputs(arguments, payload)
     samples: list[str] = []
     timeline = None if arguments.timeline is None else Timeline()
@@ -102,11 +109,13 @@ def _run(arguments: argparse.Namespace) -> int:
     confidence = execution_confidence(parse_payload(payload))
     if confidence is not None:
         report["confidence"] = confidence_document(confidence)
-    records = report.get("per_request", [])
+    records, decisions = report.get("per_request", []), report.get("scaling_decisions", [])
     if _records(payload) is False:
-        report.pop("per_request", None)
+        for name in _RECORDS:
+            report.pop(name, None)
     texts = {
         "per_request": _lines(records),
+        "decisions": _lines(decisions),
         "telemetry": "".join(samples),
         "timeline": _timeline(timeline),
     }
@@ -167,6 +176,14 @@ def _outputs(arguments: argparse.Namespace) -> Iterator[tuple[str, str, Path]]:
             yield name, f"--{name.replace('_', '-')}", path
 
 
+def _scales(payload: Mapping[str, Any]) -> bool:
+    """Whether anybody decides on workers; a payload that is wrong is left for the checks to refuse."""
+    value: Any = payload.get("spec", payload)
+    for name in ("adapters", "scaling"):
+        value = value.get(name, {}) if isinstance(value, Mapping) else None
+    return not isinstance(value, Mapping) or value.get("provider", "none") != "none"
+
+
 def _records(payload: Mapping[str, Any]) -> object:
     """Whether the payload wants records in the report, as authored."""
     spec = payload.get("spec", payload)
@@ -178,7 +195,7 @@ def _recording(payload: Mapping[str, Any], arguments: argparse.Namespace) -> Map
     if not isinstance(_records(payload), bool):
         return payload
     shown = arguments.format == "json" and _records(payload)
-    setting = {"record_per_request": bool(shown or arguments.per_request)}
+    setting = {"record_per_request": bool(shown or arguments.per_request or arguments.decisions)}
     if "spec" in payload:
         return {**payload, "spec": {**payload["spec"], **setting}}
     return {**payload, **setting}

@@ -42,7 +42,7 @@ def parse_payload(payload: str | Mapping[str, Any]) -> Execution:
     raw_spec = _with_calibration(raw_spec)
     spec = parse_model(ReplaySpec, raw_spec, "spec")
     traffic = None if raw_traffic is None else parse_model(RuntimeTraffic, raw_traffic, "traffic")
-    other_notes = [*_check_external_timing(spec), *scaling_notes(scaling_config(spec))]
+    other_notes = [*_check_external_timing(spec), *scaling_notes(spec, scaling_config(spec))]
     if traffic is None:
         _check_requests(raw_spec)
     else:

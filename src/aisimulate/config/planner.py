@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from aisimulate.config.base import Count, FieldError, Millis, Positive, PositiveCount, StrictModel
 from aisimulate.core.limits import MAX_GPUS, MAX_WORKERS
+from aisimulate.core.units import common_interval_s
 from aisimulate.forecast.presets import DEFAULT_PRESET, MOST_LAGS, OPTIONS_OF_FAMILY, OWN_OPTIONS, PRESETS
 
 Interval = Annotated[float, Field(ge=0.001, le=1e9, allow_inf_nan=False)]
@@ -23,6 +24,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Lags = Annotated[int, Field(ge=1, le=MOST_LAGS)]
 
 _CLOSE = 1e-9
+_LEAST_TICK_S = 0.001
 
 SLA_ONLY = (
     "ttft_ms",
@@ -194,6 +196,12 @@ class PlannerConfig(StrictModel):
         )
         if self.scales_by_throughput and self.scales_by_load and load_s >= throughput_s:
             problem = f"{load_s:g} must be below throughput_adjustment_interval_seconds ({throughput_s:g})"
+            raise FieldError("load_adjustment_interval_seconds", problem)
+        if self.scales_by_throughput and common_interval_s(load_s, throughput_s) < _LEAST_TICK_S:
+            problem = (
+                f"{load_s} and throughput_adjustment_interval_seconds ({throughput_s}) "
+                "are not multiples of one time between ticks, of a millisecond or more"
+            )
             raise FieldError("load_adjustment_interval_seconds", problem)
         tick_s = self.scheduling.scale_interval_seconds
         for interval_s in (load_s, throughput_s) if self.scales_by_throughput else (load_s,):

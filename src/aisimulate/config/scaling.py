@@ -35,8 +35,8 @@ def scaling_config(spec: ReplaySpec) -> PlannerConfig | ScriptConfig | None:
     return None
 
 
-def scaling_notes(config: PlannerConfig | ScriptConfig | None) -> list[str]:
-    """Name the settings that cannot act."""
+def scaling_notes(spec: ReplaySpec, config: PlannerConfig | ScriptConfig | None) -> list[str]:
+    """Name the settings that cannot act, or not from the start."""
     if not isinstance(config, PlannerConfig):
         return []
     who = f"optimization_target {config.optimization_target!r}"
@@ -44,7 +44,21 @@ def scaling_notes(config: PlannerConfig | ScriptConfig | None) -> list[str]:
         who += " in planner_mode 'direct'"
     notes = [f"{PATH}.{name}: no effect on {who}" for name in config.inert]
     idle = (name for name in config.idle_options if name not in config.inert)
-    return notes + [f"{PATH}.{name}: no effect on load_predictor {config.family!r}" for name in idle]
+    notes += [f"{PATH}.{name}: no effect on load_predictor {config.family!r}" for name in idle]
+    return notes + _start_notes(spec, config)
+
+
+def _start_notes(spec: ReplaySpec, config: PlannerConfig) -> list[str]:
+    """Tell that the replay starts with more GPUs than the planner may hold."""
+    start = sum(
+        getattr(spec.topology, stage or "workers").initial_workers * spec.engine.role(stage).gpus_per_worker
+        for stage in spec.stages
+    )
+    if not 0 <= config.max_gpu_budget < start:
+        return []
+    return [
+        f"{PATH}.max_gpu_budget: {config.max_gpu_budget} is less than the initial workers take ({start} GPUs)"
+    ]
 
 
 def _settings(config: object) -> object:

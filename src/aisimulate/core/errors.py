@@ -58,12 +58,15 @@ def nearest(name: str, legal: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def cause_chain(error: BaseException) -> str:
-    """Join the messages of `error` and of its causes by `": "`, outermost first, on one line."""
+    """Join the messages of `error` and of its causes by `": "`, outermost first, on one line.
+
+    What a message already ends with is not said twice.
+    """
     parts: list[str] = []
     current: BaseException | None = error
     while current is not None:
         text = visible(str(current).strip()) or type(current).__name__
-        if text not in parts:
+        if not any(f": {part}".endswith(f": {text}") for part in parts):
             parts.append(text)
         current = current.__cause__
     return ": ".join(parts)

@@ -61,3 +61,10 @@ def round_half_away(value: float) -> int:
     """
     whole = math.floor(value)
     return whole + (value - whole >= 0.5)
+
+
+def common_interval_s(first_s: float, second_s: float) -> float:
+    """Give the greatest interval that divides both as they are written: 0.1 is a tenth, not its double."""
+    first, second = Fraction(str(first_s)), Fraction(str(second_s))
+    scale = math.lcm(first.denominator, second.denominator)
+    return float(Fraction(math.gcd(int(first * scale), int(second * scale)), scale))

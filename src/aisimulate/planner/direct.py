@@ -79,6 +79,7 @@ class DirectPlanner:
         self._starting = StartingReplicas(settings.pools, startup_s)
         self._sizing = Sizing(settings, self._state, engines, self._starting, with_queue="load" in self._eyes)
         self._needed_before: Counts = (0,) * len(settings.pools)
+        self._unserved = False
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -90,6 +91,7 @@ class DirectPlanner:
         state, cadence = self._state, self.cadence
         state.see(seen.counts)
         due = {"load": cadence.load_due, "throughput": cadence.throughput_due}
+        self._unserved = self._is_unserved(seen)
         for branch, eye in self._eyes.items():
             if due[branch] and (traffic := seen.windows.get(branch)) is not None:
                 eye.see(self._completed(traffic))
@@ -99,6 +101,11 @@ class DirectPlanner:
             self._decide(seen, result)
         cadence.advance()
         return result
+
+    def _is_unserved(self, seen: Observation) -> bool:
+        """Whether requests came to a pool without replicas: no engine tells of them, a forecast may not."""
+        came = self._unserved or any(traffic.window.num_req > 0 for traffic in seen.windows.values())
+        return came and any(seen.counts[pool].present == 0 for pool in self._state.pools)
 
     def _completed(self, traffic: Traffic) -> Traffic:
         """Fill in lengths that nobody has seen in this window."""
@@ -120,6 +127,9 @@ class DirectPlanner:
                 for eye, forecast in expected
             ]
         )
+        if self._unserved:
+            one, none = (1,) * len(self._state.pools), (0,) * len(self._state.pools)
+            needs = Needs.most([needs, Needs(one, one, none)])
         result.forecast = max((forecast for _, forecast in expected), key=lambda one: one.num_req * one.isl)
         self._past.append((seen.now_s, most([needs.planned, needs.ample])))
         while self._past[0][0] <= seen.now_s - self._hold_s:

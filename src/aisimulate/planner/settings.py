@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
+
+from aisimulate.core.units import common_interval_s
 
 PREFILL, DECODE, AGG = "prefill", "decode", "agg"
 OFF = -1
@@ -80,10 +80,3 @@ class PlannerSettings:
     def floor(self, pool: str) -> int:
         """Least replicas of a pool."""
         return self.min_replicas[self.pools.index(pool)]
-
-
-def common_interval_s(first_s: float, second_s: float) -> float:
-    """Give the greatest interval that divides both, exactly."""
-    first, second = Fraction(first_s), Fraction(second_s)
-    scale = math.lcm(first.denominator, second.denominator)
-    return float(Fraction(math.gcd(int(first * scale), int(second * scale)), scale))

@@ -36,6 +36,7 @@ class Cadence:
 
     def __init__(self, settings: PlannerSettings) -> None:
         self._settings = settings
+        self._ticks = 1
         self.at_s = settings.interval_s
         self._last_load_s = self._last_throughput_s = 0.0
 
@@ -66,4 +67,5 @@ class Cadence:
             self._last_load_s = self.at_s
         if self.throughput_due:
             self._last_throughput_s = self.at_s
-        self.at_s += self._settings.interval_s
+        self._ticks += 1
+        self.at_s = self._ticks * self._settings.interval_s  # sums of fractions would drift

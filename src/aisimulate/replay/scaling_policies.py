@@ -135,9 +135,11 @@ def _forecaster(config: PlannerConfig, interval_s: float, *, restrained: bool = 
     """Make the forecaster of windows of `interval_s`, which may know other windows already."""
     try:
         forecaster = TrafficForecaster(config.predictor(), interval_s=interval_s, restrained=restrained)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{PATH}.load_predictor: {error}; 'pool' needs none") from None
+    except InputError:
+        raise
     except ValueError as error:
-        if isinstance(error, InputError | UnsupportedError):
-            raise
         raise InputError(f"{PATH}: {error}") from None
     if config.load_predictor_warmup_trace is not None:
         forecaster.warm(aggregate(detected_arrivals(Path(config.load_predictor_warmup_trace)), interval_s))

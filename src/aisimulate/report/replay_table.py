@@ -67,6 +67,10 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
         f"prompt tokens found in the cache: {share_text(report['prefix_cache_reused_ratio'])} "
         f"({share_text(report['first_admission_prefix_cache_reused_ratio'])} by first admissions)",
     ]
+    if "planner_total_ticks" in report:
+        lines.append(
+            f"scaling: {report['planner_total_ticks']:,} decisions, {report['avg_gpu']:,.4g} GPUs on average"
+        )
     for reason, count in report["rejection_reasons"].items():
         lines.append(f"rejected: {count:,} because {reason}")
     notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]

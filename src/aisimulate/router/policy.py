@@ -77,7 +77,11 @@ class PolicyRouter(KvRouter):
             sequence.session.session_id,
             sequence.turn.metadata,
         )
-        index = self.policy.choose(request, states)
+        try:
+            index = self.policy.choose(request, states)
+        except Exception as error:  # whatever a class of the user's raises
+            name = type(self.policy).__name__
+            raise ReplayError(f"placement policy {name}: raised {type(error).__name__}") from error
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(targets):
             kind = type(self.policy).__name__
             raise ReplayError(

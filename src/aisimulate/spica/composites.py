@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.shown import show_python
+from aisimulate.core.units import common_interval_s
 from aisimulate.forecast.make import check_family
 from aisimulate.forecast.presets import LOG_OPTION, MOST_LAGS, OPTION_DEFAULTS
 
@@ -36,6 +37,11 @@ def _check_policy(entry: Mapping[str, Any]) -> None:
         raise ValueError(
             f"load_adjustment_interval_seconds ({load_s:g}) must be below "
             f"throughput_adjustment_interval_seconds ({throughput_s:g}) when both loops run"
+        )
+    if throughput_s is not None and load_s is not None and common_interval_s(load_s, throughput_s) < 0.001:
+        raise ValueError(
+            f"load_adjustment_interval_seconds ({load_s}) and throughput_adjustment_interval_seconds "
+            f"({throughput_s}) must be multiples of one time between ticks, of a millisecond or more"
         )
 
 

@@ -66,6 +66,25 @@ class LoadPredictorResult:
     notes: tuple[str, ...] = ()
     costs: dict[float, dict[str, ReplayCost]] = field(default_factory=dict)
 
+    def choices(self) -> list[str]:
+        """Tell what was chosen for each interval among how many, and what that rests on."""
+        return [self._choice(interval) for interval in self.losses]
+
+    def _choice(self, interval_s: float) -> str:
+        known = {label: loss for label, loss in self.losses[interval_s].items() if math.isfinite(loss)}
+        costs = {label: cost for label, cost in self.costs.get(interval_s, {}).items() if _is_known(cost)}
+        start = f"load predictor at {interval_s:g} s: "
+        if costs:
+            best = min(costs, key=lambda label: (costs[label].sla_violations, costs[label].gpu_hours))
+            cost = costs[best]
+            found = f"{cost.sla_violations:g} requests outside the SLA, {cost.gpu_hours:.4g} GPU hours"
+            return f"{start}{best}, {found} (best of {len(costs)} by replay)"
+        if not known:
+            return f"{start}{FALLBACK}, because no window could be scored: the trace is too short for it"
+        best = min(known, key=lambda label: known[label])
+        count = self.n_scored[interval_s][best]
+        return f"{start}{best}, loss {known[best]:.4f} over {count} windows (best of {len(known)})"
+
 
 @dataclass(frozen=True, slots=True)
 class PresetScore:

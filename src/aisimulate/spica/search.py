@@ -222,7 +222,7 @@ def _with_forecaster(
             )
     else:
         predictor = sweep_load_predictor(plan.config, show_progress=False)
-    for note in predictor.notes:
+    for note in (*predictor.notes, *predictor.choices()):
         observer.note(note)
     return replace(context, load_predictor=predictor)
 

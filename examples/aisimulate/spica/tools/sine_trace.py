@@ -14,6 +14,7 @@ import json
 import math
 import random
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from aisimulate.cli.output import fail
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.core.limits import MAX_REQUESTS
 from aisimulate.report.files import check_new, check_writable, write_lines
 
 if TYPE_CHECKING:
@@ -39,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_writable(options.output)
         if not options.overwrite:
             check_new(options.output)
-        write_lines(options.output, rows(options))
+        lines = rows(options)
+        first = next(lines, None)
+        if first is None:
+            raise InputError("--base-rate and --amplitude leave no request: each second's rate rounds to 0")
+        write_lines(options.output, chain([first], lines))
     except InputError as error:
         return fail(_PROG, error, BAD_INPUT)
     except (AISimulateError, OSError) as error:
@@ -115,6 +121,10 @@ def _check(options: argparse.Namespace) -> None:
         if not 0 <= value < math.inf or (name == "period_s" and value == 0):
             rule = "above 0" if name == "period_s" else "0 or more"
             raise InputError(f"{_flag(name)} must be a finite number {rule}, got {value}")
+    if (options.base_rate + options.amplitude) * options.duration_s > MAX_REQUESTS:
+        raise InputError(
+            f"--base-rate, --amplitude and --duration-s ask for more than {MAX_REQUESTS:,} requests"
+        )
 
 
 def _flag(name: str) -> str:
