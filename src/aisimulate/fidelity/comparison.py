@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aisimulate.fidelity.measured.metrics import METRICS, STATISTICS
+from aisimulate.fidelity.measured.metrics import STATISTICS, TITLES
 from aisimulate.fidelity.sanity import pair_doubts, run_doubts
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def compare_runs(measured: MeasuredRun, simulated: MeasuredRun) -> Comparison:
     """Set a simulated run beside a measured one (either may be any of the two)."""
     differences: list[Difference] = []
     only_measured, only_simulated = [], []
-    for metric in METRICS:
+    for metric in TITLES:
         if metric in _ON_DEMAND and metric not in {**measured.reported, **simulated.reported}:
             continue
         left, right = measured.statistics(metric), simulated.statistics(metric)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.fidelity.measured.metrics import METRICS
+from aisimulate.fidelity.measured.metrics import TITLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,12 +39,12 @@ def pair_doubts(measured: MeasuredRun, simulated: MeasuredRun) -> Iterator[str]:
     for metric in _LATENCIES:
         left, right = (_typical(run, metric) for run in (measured, simulated))
         if left and right and (hint := _unit_hint(left / right)):
-            title = METRICS[metric].title
+            title = TITLES[metric]
             yield f"{title}: {left:.6g} measured against {right:.6g} simulated{hint}"
     for metric in ("input_tokens", "output_tokens", "completed_requests"):
         left, right = (_typical(run, metric) for run in (measured, simulated))
         if left and right and abs(right / left - 1.0) > _OWN_TOLERANCE:
-            title = METRICS[metric].title
+            title = TITLES[metric]
             yield f"{title}: {left:.6g} measured against {right:.6g} simulated: not the same traffic"
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.fidelity.definitions import DEFINITIONS
-from aisimulate.fidelity.measured.metrics import METRICS, STATISTICS, VALUE
+from aisimulate.fidelity.measured.metrics import STATISTICS, TITLES, VALUE
 from aisimulate.report.columns import aligned
 from aisimulate.report.numbers import number_text
 
@@ -30,7 +30,7 @@ def comparison_table(comparison: Comparison) -> str:
         *_total_lines(comparison),
     ]
     lines += [
-        f"request by request, {METRICS[pair.metric].title}: median error {error_text(pair.median_error)}, "
+        f"request by request, {TITLES[pair.metric]}: median error {error_text(pair.median_error)}, "
         f"{pair.median_absolute_error:.1%} without sign, over {pair.requests:,} requests"
         for pair in comparison.pairs
     ]
@@ -66,7 +66,7 @@ def difference_rows(comparison: Comparison) -> list[tuple[str, str, str, str, st
     """List metric, statistic, both values and the error, for the page."""
     return [
         (
-            METRICS[item.metric].title,
+            TITLES[item.metric],
             "" if item.statistic == VALUE else item.statistic,
             number_text(item.measured),
             number_text(item.simulated),
@@ -80,7 +80,7 @@ def comparison_json(comparison: Comparison) -> str:
     """Write a comparison as JSON."""
     metrics: dict[str, Any] = {}
     for item in comparison.differences:
-        told = metrics.setdefault(item.metric, {"title": METRICS[item.metric].title, "statistics": {}})
+        told = metrics.setdefault(item.metric, {"title": TITLES[item.metric], "statistics": {}})
         told["statistics"][item.statistic] = {
             "measured": item.measured,
             "simulated": item.simulated,
@@ -116,14 +116,14 @@ def _run_json(run: MeasuredRun) -> dict[str, Any]:
 
 
 def _distribution_lines(comparison: Comparison) -> list[str]:
-    found = {metric: comparison.of(metric) for metric in METRICS}
+    found = {metric: comparison.of(metric) for metric in TITLES}
     found = {metric: told for metric, told in found.items() if told and VALUE not in told}
     shown = [name for name in _SHOWN if any(name in told for told in found.values())]
     if not shown:
         return []
     rows: list[Sequence[str]] = [("", *shown)]
     for metric, told in found.items():
-        rows.append((METRICS[metric].title, *("" for _ in shown)))
+        rows.append((TITLES[metric], *("" for _ in shown)))
         rows += _three_rows(told, shown)
     title, *lines = aligned(rows, to_right=range(1, len(shown) + 1))
     return [title, "-" * len(title), *lines, ""]
@@ -143,7 +143,7 @@ def _total_lines(comparison: Comparison) -> list[str]:
     rows: list[Sequence[str]] = [("", "measured", "simulated", "error")]
     rows += [
         (
-            METRICS[item.metric].title,
+            TITLES[item.metric],
             number_text(item.measured),
             number_text(item.simulated),
             error_text(item.error),

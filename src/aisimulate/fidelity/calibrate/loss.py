@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from aisimulate.fidelity.calibrate.request_log import RequestLog
     from aisimulate.fidelity.measured.run import Floats
 
-_MS_PER_S = 1000.0
-
 
 @dataclass(frozen=True, slots=True)
 class Errors:

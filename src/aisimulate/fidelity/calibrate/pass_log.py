@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aisimulate.core.units import NS_PER_MS
 from aisimulate.replay.observe.hub import Observer
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from aisimulate.engine.watch import WatchedWorker
     from aisimulate.fidelity.measured.run import Floats
 
-_NS_PER_MS = 1e6
 TERMS = 7
 """Time in passes that prefill and in others (ms), passes, and in them prefill tokens, decodes, context
 tokens, decodes beside prefills."""
@@ -47,10 +47,10 @@ class PassLog(Observer):
         tokens = sum(chunk.end - chunk.start for chunk in (*work.prefills, *work.replays))
         batch = work.forwards
         context = passes * work.decode_context + batch * (passes * (passes - 1) // 2)
-        lasted_ms = (worker.end_ns - self._start_ns) / _NS_PER_MS
+        lasted_ms = (worker.end_ns - self._start_ns) / NS_PER_MS
         times = (lasted_ms, 0.0) if tokens else (0.0, lasted_ms)
         self._rows.append((*times, passes, tokens, passes * batch, context, batch if tokens else 0))
-        self._ends.append(worker.end_ns / _NS_PER_MS)
+        self._ends.append(worker.end_ns / NS_PER_MS)
 
     def between(self, begins_ms: Floats, ends_ms: Floats) -> Floats:
         """Sum the terms of all passes that ended after `begins_ms[i]` and by `ends_ms[i]`, in row i."""

@@ -9,6 +9,8 @@ import numpy as np
 
 from aisimulate.config.timing import LinearTiming
 from aisimulate.core.collector import paused_collector
+from aisimulate.core.units import NS_PER_MS
+from aisimulate.fidelity.measured.run import per_gap
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.execute import explained_limits
 from aisimulate.replay.observe.hub import Hub
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from aisimulate.fidelity.calibrate.pass_log import PassLog
     from aisimulate.fidelity.measured.run import Floats
     from aisimulate.workload.drivers import Driver
-
-_NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,6 @@ class Replayed:
     first_token_ms: Floats
     last_token_ms: Floats
     tpot_ms: Floats
-    preemptions: int
 
     @property
     def ttft_ms(self) -> Floats:
@@ -129,18 +128,15 @@ def _replayed(sequences: list[Sequence]) -> Replayed:
     told = [sequence for sequence in ordered if sequence is not None]
     first = _instants([sequence.first_token_ns for sequence in told])
     last = _instants([sequence.last_token_ns for sequence in told])
-    gaps = np.array([sequence.output_tokens - 1 for sequence in told], dtype=np.float64)
-    tpot = np.full(len(told), np.nan)
-    np.divide(last - first, gaps, out=tpot, where=gaps > 0)
+    outputs = np.array([sequence.output_tokens for sequence in told], dtype=np.float64)
     return Replayed(
-        arrival_ms=np.array([sequence.arrival_ns / _NS_PER_MS for sequence in told]),
+        arrival_ms=np.array([sequence.arrival_ns / NS_PER_MS for sequence in told]),
         scheduled_ms=_instants([s.admissions[0][0] if s.admissions else None for s in told]),
         first_token_ms=first,
         last_token_ms=last,
-        tpot_ms=tpot,
-        preemptions=sum(max(0, len(sequence.admissions) - 1) for sequence in told),
+        tpot_ms=per_gap(last - first, outputs),
     )
 
 
 def _instants(values_ns: list[int | None]) -> Floats:
-    return np.array([np.nan if value is None else value / _NS_PER_MS for value in values_ns])
+    return np.array([np.nan if value is None else value / NS_PER_MS for value in values_ns])

@@ -12,15 +12,13 @@ from aisimulate.core.errors import InputError
 from aisimulate.core.traffic import Session, Turn, Workload
 from aisimulate.fidelity.calibrate.plausible import check_instants, check_lengths
 from aisimulate.fidelity.measured.formats import read_run
-from aisimulate.fidelity.measured.run import Floats
+from aisimulate.fidelity.measured.run import Floats, per_gap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from aisimulate.fidelity.measured.run import MeasuredRun
-
-_MS_PER_S = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def log_of(run: MeasuredRun, sha256: str) -> RequestLog:
         input_tokens=[int(value) for value in inputs[order]],
         output_tokens=[int(value) for value in outputs[order]],
         ttft_ms=ttft[order],
-        tpot_ms=_per_gap(e2e - ttft, outputs)[order],
+        tpot_ms=per_gap(e2e - ttft, outputs)[order],
         e2e_ms=e2e[order],
         scheduled_ms=None if scheduled is None else scheduled[order] - arrival.min(),
         notes=run.notes,
@@ -124,12 +122,6 @@ def _needed(run: MeasuredRun, what: str, values: Floats | None) -> Floats:
 
 def _or_nan(values: Floats | None, count: int) -> Floats:
     return np.full(count, np.nan) if values is None else values
-
-
-def _per_gap(span_ms: Floats, outputs: Floats) -> Floats:
-    per_gap = np.full(len(outputs), np.nan)
-    np.divide(span_ms, outputs - 1, out=per_gap, where=outputs > 1)
-    return per_gap
 
 
 def _sha256(path: Path) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show
-from aisimulate.fidelity.measured.metrics import VALUE, statistic_name
+from aisimulate.core.units import NS_PER_MS
+from aisimulate.fidelity.measured.metrics import VALUE, named
 from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, since_first
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ SOUGHT = "request_latency or time_to_first_token as an object with a unit (summa
 SOUGHT_RECORDS = "metadata and metrics as objects in every line (records)"
 
 _MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "sec": 1e3, "s": 1e3}
-_NS_PER_MS = 1e6
 # Their name -> our metric; latencies first, which have a distribution in a unit of time.
 _LATENCIES = {
     "time_to_first_token": "ttft_ms",
@@ -112,13 +112,7 @@ def _distribution(fields: Fields, theirs: str, metric: str) -> dict[str, float]:
     inner = fields.inside(theirs)
     assert inner is not None
     scale = _unit_ms(inner) if metric.endswith("_ms") else 1.0
-    found = {}
-    for statistic in _STATISTICS:
-        value = inner.number(statistic)
-        name = statistic_name("mean" if statistic == "avg" else statistic)
-        if value is not None and name is not None:
-            found[name] = value * scale
-    return found
+    return named({name: inner.number(name) for name in _STATISTICS}, scale)
 
 
 def _average(fields: Fields, theirs: str) -> float | None:
@@ -175,7 +169,7 @@ def _value(row: Fields, theirs: str) -> float | None:
 def _start_ms(row: Fields) -> float | None:
     metadata = row.inside("metadata")
     value = None if metadata is None else metadata.number("request_start_ns")
-    return None if value is None else value / _NS_PER_MS
+    return None if value is None else value / NS_PER_MS
 
 
 def _gaps(row: Fields) -> Iterator[float]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aisimulate.fidelity.measured.metrics import VALUE, statistic_name
-from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, since_first
+from aisimulate.fidelity.measured.metrics import VALUE, named
+from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, in_ms, per_gap, since_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,11 +73,8 @@ def _in_turn(latency_s: npt.NDArray[np.float64], cap: int | None) -> npt.NDArray
 def _reported(fields: Fields, dialect: Dialect) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for theirs, metric in dialect.latencies.items():
-        for statistic in _STATISTICS:
-            value = fields.number(f"{statistic}_{theirs}_ms")
-            name = statistic_name(statistic)
-            if value is not None and name is not None:
-                found.setdefault(metric, {})[name] = value
+        if told := named({name: fields.number(f"{name}_{theirs}_ms") for name in _STATISTICS}):
+            found[metric] = told
     for theirs, metric in dialect.totals.items():
         value = fields.number(theirs)
         if value is not None:
@@ -141,24 +138,22 @@ def _columns(
         latency_s = ttft_s + np.array([sum(row) for row in gaps])
     tpot_s = None
     if latency_s is not None and ttft_s is not None and outputs is not None:
-        many = outputs > 1
-        tpot_s = np.full(len(outputs), np.nan)
-        tpot_s[many] = (latency_s - ttft_s)[many] / (outputs[many] - 1)
+        tpot_s = per_gap(latency_s - ttft_s, outputs)
     if in_turn is not None and latency_s is not None:
         told["start_times"] = _in_turn(latency_s, in_turn[0])
     flat = None if gaps is None else np.fromiter(chain.from_iterable(gaps), np.float64)
-    starts, first, last = (None if item is None else item * _MS_PER_S for item in _instants(told, latency_s))
+    starts, first, last = map(in_ms, _instants(told, latency_s))
     arrival, first, last = since_first(starts, first, last)
     return Requests(
         arrival_ms=arrival,
         first_token_ms=first,
         last_token_ms=last,
-        ttft_ms=None if ttft_s is None else ttft_s * _MS_PER_S,
-        tpot_ms=None if tpot_s is None else tpot_s * _MS_PER_S,
-        e2e_latency_ms=None if latency_s is None else latency_s * _MS_PER_S,
+        ttft_ms=in_ms(ttft_s),
+        tpot_ms=in_ms(tpot_s),
+        e2e_latency_ms=in_ms(latency_s),
         input_tokens=told["input_lens"],
         output_tokens=outputs,
-        gaps_ms=None if flat is None else flat * _MS_PER_S,
+        gaps_ms=in_ms(flat),
     )
 
 

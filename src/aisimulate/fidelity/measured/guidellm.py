@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from aisimulate.fidelity.measured.document import Fields
-from aisimulate.fidelity.measured.metrics import VALUE, statistic_name
-from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, since_first
+from aisimulate.fidelity.measured.metrics import VALUE, named
+from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, in_ms, since_first
 
 if TYPE_CHECKING:
     from aisimulate.fidelity.measured.document import Document
@@ -35,7 +33,7 @@ _RATES = {
     "prompt_tokens_per_second": "input_throughput_tok_s",
     "tokens_per_second": "total_throughput_tok_s",
 }
-_STATISTICS = {"mean": "mean", "median": "median", "std_dev": "std", "min": "min", "max": "max"}
+_STATISTICS = ("mean", "median", "std_dev", "min", "max")
 _PERCENTILES = ("p50", "p75", "p90", "p95", "p99")
 
 
@@ -85,12 +83,11 @@ def _successful(metrics: Fields, name: str) -> Fields | None:
 def _distribution(fields: Fields | None, scale: float) -> dict[str, float]:
     if fields is None or not fields.number("count"):
         return {}
-    told = {ours: fields.number(theirs) for theirs, ours in _STATISTICS.items()}
+    told = {name: fields.number(name) for name in _STATISTICS}
     percentiles = fields.inside("percentiles")
     if percentiles is not None:
         told |= {name: percentiles.number(name) for name in _PERCENTILES}
-    named = {statistic_name(name): value for name, value in told.items()}
-    return {name: value * scale for name, value in named.items() if name is not None and value is not None}
+    return named(told, scale)
 
 
 def _counts(metrics: Fields) -> dict[str, dict[str, float]]:
@@ -128,7 +125,7 @@ def _requests(fields: Fields) -> Requests | None:
     starts = column([_instant(row, "request_start") for row in told])
     first = column([_instant(row, "first_token_iteration") for row in told])
     last = column([_instant(row, "last_token_iteration") for row in told])
-    arrival, first, last = (_in_ms(item) for item in since_first(starts, first, last))
+    arrival, first, last = map(in_ms, since_first(starts, first, last))
     latency_s = column([row.number("request_latency") for row in told])
     return Requests(
         arrival_ms=arrival,
@@ -136,7 +133,7 @@ def _requests(fields: Fields) -> Requests | None:
         last_token_ms=last,
         ttft_ms=column([row.number("time_to_first_token_ms") for row in told]),
         tpot_ms=column([row.number("inter_token_latency_ms") for row in told]),
-        e2e_latency_ms=None if latency_s is None else latency_s * _MS_PER_S,
+        e2e_latency_ms=in_ms(latency_s),
         input_tokens=column([row.number("prompt_tokens") for row in told]),
         output_tokens=outputs,
     )
@@ -146,7 +143,3 @@ def _instant(row: Fields, name: str) -> float | None:
     info = row.inside("info")
     timings = None if info is None else info.inside("timings")
     return None if timings is None else timings.number(name)
-
-
-def _in_ms(values: np.ndarray | None) -> np.ndarray | None:
-    return None if values is None else values * _MS_PER_S

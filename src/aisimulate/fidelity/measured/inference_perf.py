@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aisimulate.fidelity.measured.document import Fields
-from aisimulate.fidelity.measured.metrics import VALUE, statistic_name
-from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, since_first
+from aisimulate.fidelity.measured.metrics import VALUE, named
+from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, in_ms, per_gap, since_first
 
 if TYPE_CHECKING:
     from aisimulate.fidelity.measured.document import Document
@@ -89,10 +89,8 @@ def _add_distributions(
         inner = None if fields is None else fields.inside(theirs)
         if inner is None or metric in reported:
             continue
-        for statistic in _STATISTICS:
-            value, name = inner.number(statistic), statistic_name(statistic)
-            if value is not None and name is not None:
-                reported.setdefault(metric, {})[name] = value * scale
+        if told := named({name: inner.number(name) for name in _STATISTICS}, scale):
+            reported[metric] = told
 
 
 def _add_values(reported: dict[str, dict[str, float]], fields: Fields | None, names: dict[str, str]) -> None:
@@ -113,9 +111,9 @@ def _requests(rows: list[Fields]) -> Requests:
     gaps = [np.diff(np.array(stamps)) for stamps in times if len(stamps) > 1]
     arrival_s, first_s, last_s, ends_s = since_first(starts, first, last, ends)
     return Requests(
-        arrival_ms=_in_ms(arrival_s),
-        first_token_ms=_in_ms(first_s),
-        last_token_ms=_in_ms(ends_s if last_s is None else last_s),
+        arrival_ms=in_ms(arrival_s),
+        first_token_ms=in_ms(first_s),
+        last_token_ms=in_ms(ends_s if last_s is None else last_s),
         ttft_ms=_difference_ms(first_s, arrival_s),
         tpot_ms=_per_gap_ms(_difference_ms(last_s, first_s), outputs),
         e2e_latency_ms=_difference_ms(ends_s, arrival_s),
@@ -154,17 +152,9 @@ def _input_tokens(row: Fields) -> float | None:
     return None if inner is None else inner.number("input_tokens")
 
 
-def _in_ms(values: np.ndarray | None) -> np.ndarray | None:
-    return None if values is None else values * _MS_PER_S
-
-
 def _difference_ms(later: np.ndarray | None, earlier: np.ndarray | None) -> np.ndarray | None:
     return None if later is None or earlier is None else (later - earlier) * _MS_PER_S
 
 
 def _per_gap_ms(span_ms: np.ndarray | None, outputs: np.ndarray | None) -> np.ndarray | None:
-    if span_ms is None or outputs is None:
-        return None
-    per_gap = np.full(len(outputs), np.nan)
-    np.divide(span_ms, outputs - 1, out=per_gap, where=outputs > 1)
-    return per_gap
+    return None if span_ms is None or outputs is None else per_gap(span_ms, outputs)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 VALUE = "value"
 """The statistic of a metric that is one number of the whole run."""
@@ -10,18 +13,9 @@ VALUE = "value"
 STATISTICS = ("mean", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", VALUE)
 """All statistics, in the order in which they are shown."""
 
-_PERCENTILES = {"median": "p50"}
+_OUR_NAMES = {"avg": "mean", "median": "p50", "std_dev": "std"}
 
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One quantity; the unit is part of the name."""
-
-    name: str
-    title: str
-
-
-_TITLES = {
+TITLES = {
     "ttft_ms": "Time to first token, ms",
     "ttst_ms": "Time from first to second token, ms",
     "tpot_ms": "Inter-token latency per request, ms",
@@ -43,13 +37,12 @@ _TITLES = {
     "completed_requests": "Completed requests",
     "failed_requests": "Failed requests",
 }
-METRICS = {name: Metric(name, title) for name, title in _TITLES.items()}
+"""All metrics by name, of which the unit is a part, in the order in which they are shown."""
 
 LATENCIES = ("ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms")
 """What is drawn as a distribution."""
 
 
-def statistic_name(name: str) -> str | None:
-    """Give our name of a statistic (`median`, `p99`, ...); None for one that is not compared."""
-    name = _PERCENTILES.get(name, name)
-    return name if name in STATISTICS else None
+def named(told: Mapping[str, float | None], scale: float = 1.0) -> dict[str, float]:
+    """Give the statistics that a file tells under our names, multiplied by `scale`."""
+    return {_OUR_NAMES.get(name, name): value * scale for name, value in told.items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.fidelity.measured.document import Fields
-from aisimulate.fidelity.measured.metrics import VALUE, statistic_name
+from aisimulate.fidelity.measured.metrics import VALUE, named
 from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, since_first
 
 if TYPE_CHECKING:
@@ -46,10 +46,8 @@ def runs(document: Document) -> list[MeasuredRun]:
     fields = document.fields()
     reported: dict[str, dict[str, float]] = {}
     for theirs, metric in _DISTRIBUTIONS.items():
-        for statistic in _STATISTICS:
-            value, name = fields.number(f"{statistic}_{theirs}"), statistic_name(statistic)
-            if value is not None and name is not None:
-                reported.setdefault(metric, {})[name] = value
+        if told := named({name: fields.number(f"{name}_{theirs}") for name in _STATISTICS}):
+            reported[metric] = told
     for metric in _TOTALS:
         value = fields.number(metric)
         if value is not None:

@@ -142,6 +142,18 @@ def since_first(*columns: Floats | None) -> list[Floats | None]:
     return [None if item is None else item - start for item in columns]
 
 
+def in_ms(seconds: Floats | None) -> Floats | None:
+    """Turn a column of seconds into one of ms."""
+    return None if seconds is None else seconds * 1000.0
+
+
+def per_gap(spans: Floats, output_tokens: Floats) -> Floats:
+    """Divide times from first to last token by the gaps between tokens; NaN where there is none."""
+    found = np.full(len(output_tokens), np.nan)
+    np.divide(spans, output_tokens - 1, out=found, where=output_tokens > 1)
+    return found
+
+
 def _known(values: Floats | None) -> Floats | None:
     if values is None:
         return None

@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aisimulate.fidelity.measured.metrics import VALUE
-from aisimulate.fidelity.measured.run import Floats, MeasuredRun, Requests, column, since_first
+from aisimulate.fidelity.measured.run import (
+    Floats,
+    MeasuredRun,
+    Requests,
+    column,
+    in_ms,
+    per_gap,
+    since_first,
+)
 
 if TYPE_CHECKING:
     from aisimulate.fidelity.measured.document import Document, Fields
 
 SOUGHT = "arrival_time, first_token_ts and last_token_ts in every line (vLLM's clocks)"
 
-_MS_PER_S = 1000.0
 _STAMPS = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
 _INPUTS = ("input_toks", "input_tokens", "prompt_tokens")
 _OUTPUTS = ("output_toks", "output_tokens", "completion_tokens")
@@ -63,10 +70,7 @@ def _requests(rows: list[Fields]) -> tuple[Requests, list[str]]:
     if (shift_s := _shift_s(arrival_s, queued_s, first_s)) is not None:
         arrival_s = arrival_s + shift_s
         notes.append("arrivals are on another clock than tokens: aligned by the smallest queueing gap")
-    arrival, scheduled, first, last = (
-        None if item is None else item * _MS_PER_S
-        for item in since_first(arrival_s, scheduled_s, first_s, last_s)
-    )
+    arrival, scheduled, first, last = map(in_ms, since_first(arrival_s, scheduled_s, first_s, last_s))
     assert arrival is not None
     assert last is not None
     outputs = _lengths(rows, _OUTPUTS)
@@ -76,7 +80,7 @@ def _requests(rows: list[Fields]) -> tuple[Requests, list[str]]:
         first_token_ms=first,
         last_token_ms=last,
         ttft_ms=None if first is None else first - arrival,
-        tpot_ms=None if first is None else _per_gap(last - first, outputs),
+        tpot_ms=None if first is None else per_gap(last - first, outputs),
         e2e_latency_ms=last - arrival,
         input_tokens=_lengths(rows, _INPUTS),
         output_tokens=outputs,
@@ -118,9 +122,3 @@ def _lengths(rows: list[Fields], names: tuple[str, ...]) -> Floats:
 
 def _length(row: Fields, names: tuple[str, ...]) -> float | None:
     return next((value for name in names if (value := row.number(name))), None)
-
-
-def _per_gap(span_ms: Floats, outputs: Floats) -> Floats:
-    per_gap = np.full(len(outputs), np.nan)
-    np.divide(span_ms, outputs - 1, out=per_gap, where=outputs > 1)
-    return per_gap

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aisimulate.fidelity.measured.metrics import LATENCIES, METRICS
+from aisimulate.fidelity.measured.metrics import LATENCIES, TITLES
 from aisimulate.report.comparison import difference_rows, error_text, remarks, run_text
 from aisimulate.report.page.scrub import Scrubber
 from aisimulate.report.page.sheet import Plot, Section, Sheet, Table, sheet_html
@@ -73,7 +73,7 @@ def _answer(comparison: Comparison) -> str:
         found = comparison.of(metric).get(statistic)
         if found is not None:
             mean = " (mean)" if statistic == "mean" else ""
-            parts.append(f"{METRICS[metric].title}{mean}: {error_text(found.error)}")
+            parts.append(f"{TITLES[metric]}{mean}: {error_text(found.error)}")
     return "; ".join(parts) or "The files have no common figure among the usual ones."
 
 
@@ -89,7 +89,7 @@ def _distributions(comparison: Comparison) -> list[Section]:
             if (trace := _curve(side, run, metric, look)) is not None
         ]
         if traces:
-            title = METRICS[metric].title
+            title = TITLES[metric]
             plots.append(
                 Plot(
                     f"cdf-{metric}",
