@@ -237,9 +237,7 @@ def test_only_those_whom_the_fitted_requests_met_are_replayed_to_fit(tmp_path, m
 
 def test_options_that_contradict_the_settings_are_refused_before_anything_is_replayed(tmp_path, monkeypatch):
     path = write_records(tmp_path / "log.jsonl", requests(count=4))
-    monkeypatch.setattr(
-        "aisimulate.fidelity.calibrate.calibration.fit_families", lambda *_: pytest.fail("late")
-    )
+    monkeypatch.setattr("aisimulate.fidelity.calibrate.calibration.fit", lambda *_: pytest.fail("late"))
     aic = {"model": "meta-llama/Meta-Llama-3.1-8B", "backend": "vllm", "system": "h200_sxm", "tp": 1}
     timed = {"timing_model": {"type": "external", "provider": "aic", "config": aic}}
     with pytest.raises(InputError, match="--system x: the engine settings say h200_sxm"):

@@ -18,7 +18,7 @@ from aisimulate.config.calibration import (
     TimingMode,
 )
 from aisimulate.core.errors import InputError
-from aisimulate.fidelity.calibrate.fit import Family, Fit, Scales, Steps, fit_families
+from aisimulate.fidelity.calibrate.fit import Family, Fit, Scales, Steps, fit
 from aisimulate.fidelity.calibrate.identified import doubts
 from aisimulate.fidelity.calibrate.loss import Errors, errors
 from aisimulate.fidelity.calibrate.offset import ttft_offset_ms
@@ -82,8 +82,8 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
     trials = replayer if met == len(log) else LogReplayer(execution, log.workload(met))
     modes = _modes(execution, options)
     families: list[Family] = [Steps()] if options.table_free else [Scales(mode) for mode in modes]
-    fits = fit_families(log, trials, count, families, options.evaluations)
-    best = min(fits, key=lambda fit: fit.loss)
+    fits = [fit(log, trials, count, family, options.evaluations) for family in families]
+    best = min(fits, key=lambda one: one.loss)
     notes = doubts(log, trials, count, best)
     replayed = replayer.replay(best.candidate)
     offset_ms = ttft_offset_ms(log, replayed, count)
@@ -94,7 +94,7 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
         calibration=calibration.model_copy(update={"ttft_offset_ms": offset_ms}),
         before=None if options.table_free else _both(log, replayer.replay(plain), count),
         after=after,
-        losses=tuple((fit.candidate.timing_mode, fit.loss) for fit in fits),
+        losses=tuple((one.candidate.timing_mode, one.loss) for one in fits),
         fitted=count,
         held_out=len(log) - count,
         replays=trials.replays,
@@ -124,12 +124,12 @@ def _calibration(
     log: RequestLog,
     execution: Execution,
     options: Options,
-    fit: Fit,
+    best: Fit,
     training: Errors,
     notes: list[str],
     count: int,
 ) -> Calibration:
-    candidate = fit.candidate
+    candidate = best.candidate
     model = candidate.step_model
     told = {name: round(value, _DIGITS) for name, value in asdict(training).items() if value is not None}
     return Calibration(

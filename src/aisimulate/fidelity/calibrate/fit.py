@@ -18,7 +18,7 @@ from aisimulate.fidelity.calibrate.pass_log import PassLog
 from aisimulate.fidelity.calibrate.replayer import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from aisimulate.fidelity.calibrate.replayer import LogReplayer, Replayed
     from aisimulate.fidelity.calibrate.request_log import RequestLog
@@ -116,14 +116,9 @@ class Steps:
         return scaled
 
 
-def fit_families(
-    log: RequestLog, replayer: LogReplayer, count: int, families: Sequence[Family], evaluations: int
-) -> list[Fit]:
-    """Fit each family to the first `count` requests; `evaluations` replays at most for the search of each."""
-    return [_fit(log, replayer, count, family, evaluations) for family in families]
+def fit(log: RequestLog, replayer: LogReplayer, count: int, family: Family, evaluations: int) -> Fit:
+    """Fit a family to the first `count` requests, with `evaluations` replays at most for the search."""
 
-
-def _fit(log: RequestLog, replayer: LogReplayer, count: int, family: Family, evaluations: int) -> Fit:
     def loss_of(parameters: Floats) -> float:
         return training_loss(log, replayer.replay(family.candidate(parameters)), count)
 
@@ -178,11 +173,7 @@ def _regression(
     return np.where(np.abs(matrix).max(axis=0) > 0.0, found, parameters)
 
 
-class _Loss(Protocol):
-    def __call__(self, factors: Floats) -> float: ...
-
-
-def _searched(loss_of: _Loss, evaluations: int) -> tuple[float, float]:
+def _searched(loss_of: Callable[[Floats], float], evaluations: int) -> tuple[float, float]:
     """Search two factors around 1 by a simplex, which needs no slopes: a loss has steps."""
     from scipy.optimize import minimize  # noqa: PLC0415 - as above
 
