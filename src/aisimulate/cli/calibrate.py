@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from aisimulate.cli.arguments import positive
 from aisimulate.cli.calibrate_table import asks_for_table
 from aisimulate.cli.calibrate_table import main as calibrate_table
-from aisimulate.cli.exit_codes import DONE, FAILED
+from aisimulate.cli.delivery import deliver
 from aisimulate.cli.guarded import guarded
-from aisimulate.cli.output import fail, show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
 from aisimulate.config.calibration_file import calibration_text
@@ -23,7 +22,7 @@ from aisimulate.fidelity.calibrate.request_log import read_log
 from aisimulate.fidelity.calibrate.settings import read_settings
 from aisimulate.fidelity.measured.formats import FORMATS
 from aisimulate.report.calibration import outcome_json, outcome_table
-from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.files import check_writable
 
 if TYPE_CHECKING:
     import argparse
@@ -122,14 +121,8 @@ def _run(arguments: argparse.Namespace) -> int:
         say(f"{_PROG}: note: {note}")
     log = _log(arguments, execution)
     outcome = calibrate(log, execution, _options(arguments))
-    problem = None
-    if arguments.output is not None:
-        try:
-            write_file(arguments.output, calibration_text(outcome.calibration))
-        except WriteError as error:
-            problem = error
-    code = show(_PROG, _TEXTS[arguments.format](outcome), DONE)
-    return code if problem is None else fail(_PROG, problem, FAILED)
+    text = _TEXTS[arguments.format](outcome)
+    return deliver(_PROG, text, arguments.output, lambda: calibration_text(outcome.calibration))
 
 
 def _log(arguments: argparse.Namespace, execution: Execution) -> RequestLog:

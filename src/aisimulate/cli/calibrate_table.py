@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisimulate.cli.exit_codes import DONE, FAILED
+from aisimulate.cli.delivery import deliver
 from aisimulate.cli.guarded import guarded
-from aisimulate.cli.output import fail, show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.config.calibration_file import calibration_text
 from aisimulate.core.console import say
 from aisimulate.fidelity.table.fit import fit_table
 from aisimulate.fidelity.table.rows import read_table
-from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.files import check_writable
 from aisimulate.report.payload_file import read_payload
 from aisimulate.report.table_calibration import table_outcome_json, table_outcome_text
 
@@ -71,11 +70,5 @@ def _run(arguments: argparse.Namespace) -> int:
     for note in table.notes:
         say(f"{_PROG}: note: {note}")
     outcome = fit_table(table, read_payload(arguments.engine))
-    problem = None
-    if arguments.output is not None:
-        try:
-            write_file(arguments.output, calibration_text(outcome.calibration))
-        except WriteError as error:
-            problem = error
-    code = show(_PROG, _TEXTS[arguments.format](outcome), DONE)
-    return code if problem is None else fail(_PROG, problem, FAILED)
+    text = _TEXTS[arguments.format](outcome)
+    return deliver(_PROG, text, arguments.output, lambda: calibration_text(outcome.calibration))

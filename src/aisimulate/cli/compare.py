@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import positive
-from aisimulate.cli.exit_codes import DONE, FAILED
+from aisimulate.cli.delivery import deliver
 from aisimulate.cli.guarded import guarded
-from aisimulate.cli.output import fail, show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
 from aisimulate.fidelity.comparison import compare_runs
 from aisimulate.fidelity.measured.formats import FORMATS, read_run
 from aisimulate.report.comparison import comparison_json, comparison_table
-from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.files import check_writable
 from aisimulate.report.page.comparison import comparison_page
 
 if TYPE_CHECKING:
@@ -67,11 +66,5 @@ def _run(arguments: argparse.Namespace) -> int:
     measured = read_run(arguments.measured, arguments.measured_format, arguments.measured_run)
     simulated = read_run(arguments.simulated, arguments.simulated_format, arguments.simulated_run)
     comparison = compare_runs(measured, simulated)
-    problem = None
-    if arguments.html is not None:
-        try:
-            write_file(arguments.html, comparison_page(comparison), "--html")
-        except WriteError as error:
-            problem = error
-    code = show(_PROG, _TEXTS[arguments.format](comparison), DONE)
-    return code if problem is None else fail(_PROG, problem, FAILED)
+    text = _TEXTS[arguments.format](comparison)
+    return deliver(_PROG, text, arguments.html, lambda: comparison_page(comparison), "--html")

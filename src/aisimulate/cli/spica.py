@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import add_price_option, natural, positive, share
+from aisimulate.cli.delivery import deliver
 from aisimulate.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
 from aisimulate.cli.guarded import guarded
-from aisimulate.cli.output import fail, show
+from aisimulate.cli.output import fail
 from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
@@ -19,7 +20,7 @@ from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.report.answer import answer_of_search, answer_text, first_origins
 from aisimulate.report.dry_run import plan_description, plan_lines
 from aisimulate.report.envelope import envelope_text, search_envelope
-from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.files import check_writable
 from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.ranking import ranking_lines
 from aisimulate.report.search_file import read_search
@@ -182,7 +183,7 @@ def _dry_run(config: SmartSearchConfig, arguments: argparse.Namespace) -> int:
     plan = plan_search(config)
     description = envelope_text(plan_description(plan))
     text = description if arguments.format == "json" else "\n".join([*plan_lines(plan), ""])
-    return _deliver(arguments, description, text, DONE)
+    return deliver(arguments.prog, text, arguments.output, lambda: description)
 
 
 def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Ledger | None) -> int:
@@ -194,7 +195,8 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     if result.interrupted and not result.outcomes:
         arguments.output = None  # nothing was measured: an earlier result stays
     document = "" if arguments.output is None else envelope_text(search_envelope(result))
-    code = _deliver(arguments, document, _result_text(result, arguments, ledger), code)
+    text = _result_text(result, arguments, ledger)
+    code = deliver(arguments.prog, text, arguments.output, lambda: document, code=code)
     remark = _remark(result)
     if remark:
         say(remark)
@@ -214,18 +216,6 @@ def _exit_code(result: SearchResult) -> int:
 def _called(path: Path) -> str:
     """Name a run as short as --resume finds it."""
     return path.stem if path.parent == runs_folder() else str(path)
-
-
-def _deliver(arguments: argparse.Namespace, document: str, text: str, code: int) -> int:
-    """Write `document` to --output, if asked for, and `text` to stdout; neither waits for the other."""
-    problem = None
-    if arguments.output is not None:
-        try:
-            write_file(arguments.output, document)
-        except WriteError as error:
-            problem = error
-    code = show(arguments.prog, text, code)
-    return code if problem is None else fail(arguments.prog, problem, FAILED)
 
 
 def _result_text(result: SearchResult, arguments: argparse.Namespace, ledger: Ledger | None) -> str:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import positive
-from aisimulate.cli.exit_codes import DONE, FAILED
+from aisimulate.cli.delivery import deliver
 from aisimulate.cli.guarded import guarded
-from aisimulate.cli.output import fail, show
 from aisimulate.cli.overrides import add_set_option
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
@@ -16,7 +15,7 @@ from aisimulate.cli.recorded import find_candidate, named_run
 from aisimulate.cli.simulate import load_payload
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
-from aisimulate.report.files import WriteError, check_writable, write_file
+from aisimulate.report.files import check_writable
 from aisimulate.report.page.whatif import whatif_page
 from aisimulate.report.shapes import candidate_text, telling_fields
 from aisimulate.report.whatif import whatif_json, whatif_text
@@ -184,12 +183,8 @@ def _deliver(
     order: Robustness | None,
     path: str,
 ) -> int:
-    problem = None
-    if arguments.html is not None:
-        source = arguments.payload.name if arguments.payload is not None else f"run {Path(path).stem}"
-        try:
-            write_file(arguments.html, whatif_page(asked, ranked, order, source, [path]), "--html")
-        except WriteError as error:
-            problem = error
-    code = show(_PROG, _TEXTS[arguments.format](asked, ranked, order), DONE)
-    return code if problem is None else fail(_PROG, problem, FAILED)
+    source = arguments.payload.name if arguments.payload is not None else f"run {Path(path).stem}"
+    text = _TEXTS[arguments.format](asked, ranked, order)
+    return deliver(
+        _PROG, text, arguments.html, lambda: whatif_page(asked, ranked, order, source, [path]), "--html"
+    )
