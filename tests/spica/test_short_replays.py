@@ -8,6 +8,8 @@ import pytest
 from search_fakes import Notes
 from spica_walk import PINNED, changed
 
+from aisimulate.cli import export as export_command
+from aisimulate.cli import runs as runs_command
 from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.report.figures import figures
 from aisimulate.report.fronts import front_area
@@ -121,6 +123,15 @@ def test_a_resumed_search_knows_both_parts(tmp_path):
     assert [c.score for c in again.candidates] == [c.score for c in first.candidates]
     assert [attempt.branch for attempt in attempts] == ["agg"] * 6 + ["finalists"] * 3
     assert sum(was_short(attempt.outcome.candidate) for attempt in attempts) == 6
+
+
+def test_what_was_replayed_in_part_has_no_payload(tmp_path, capsys):
+    path = tmp_path / "run.sqlite"
+    with Ledger.create(path) as ledger:
+        search(SEVERAL, ledger=ledger)
+    assert runs_command.main(["payload", str(path), "1"]) == 2
+    assert export_command.main([str(path), "1", "--to", "replay"]) == 2
+    assert capsys.readouterr().err.count("candidate 1 was replayed in part, which no payload says") == 2
 
 
 @pytest.mark.parametrize("goal", ["throughput_per_gpu", "pareto"])

@@ -11,19 +11,17 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.cli.recorded import add_run_argument, find_candidate, named_run
+from aisimulate.cli.recorded import add_run_argument, find_candidate, named_run, payload_of
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.export.deployment import Export
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.files import check_new, check_writable, write_file
-from aisimulate.spica.candidate_payload import candidate_payload, replayable_config
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from aisimulate.spica.config import Candidate
     from aisimulate.spica.recorded_run import RecordedRun
 
 _PROG = "aisimulate export"
@@ -63,10 +61,10 @@ def _parser() -> OneLineParser:
 
 def _run(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
-    _, candidate = find_candidate(run, arguments.candidate)
     if arguments.to == _REPLAY:
-        export = _payload(run, candidate)
+        export = _payload(run, arguments.candidate)
     else:
+        _, candidate = find_candidate(run, arguments.candidate)
         export = export_candidate(candidate.config, run.config.goal, arguments.to)
     for remark in export.remarks:
         say(f"{_PROG}: not expressed: {remark}")
@@ -77,14 +75,9 @@ def _run(arguments: argparse.Namespace) -> int:
     return show(_PROG, _joined(export), DONE)
 
 
-def _payload(run: RecordedRun, candidate: Candidate) -> Export:
+def _payload(run: RecordedRun, name: str) -> Export:
     """Write the replay of a candidate as a payload, with the records of its requests and decisions."""
-    try:
-        payload = candidate_payload(replayable_config(run), candidate)
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{run.name}: was recorded by another version: {error}") from None
+    payload = payload_of(run, name)
     payload["spec"]["record_per_request"] = True
     return Export({"replay.json": json.dumps(payload, indent=2, allow_nan=False) + "\n"})
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
+from aisimulate.spica.candidate_payload import candidate_payload, replayable_config
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.recorded_run import read_run
+from aisimulate.spica.reported import was_short
 
 if TYPE_CHECKING:
     import argparse
@@ -53,6 +55,22 @@ def find_candidate(run: RecordedRun, name: str) -> tuple[int, Candidate]:
     if attempt.outcome.candidate is None:
         raise InputError(f"{run.name}: candidate {name} has no result: {attempt.outcome.reason}")
     return number, attempt.outcome.candidate
+
+
+def payload_of(run: RecordedRun, name: str) -> dict[str, Any]:
+    """Build the payload that replays a candidate, named as for `find_candidate`.
+
+    Raises like that, and InputError for one that was replayed in part, or by another version.
+    """
+    number, candidate = find_candidate(run, name)
+    if was_short(candidate):
+        raise InputError(f"{run.name}: candidate {number} was replayed in part, which no payload says")
+    try:
+        return candidate_payload(replayable_config(run), candidate)
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{run.name}: was recorded by another version: {error}") from None
 
 
 def ranked_candidates(run: RecordedRun) -> list[tuple[int, Candidate]]:

@@ -14,6 +14,7 @@ from aisimulate.cli.recorded import (
     add_run_argument,
     find_candidate,
     named_run,
+    payload_of,
     ranked_candidates,
     run_of,
 )
@@ -24,8 +25,7 @@ from aisimulate.replay.observe.sinks import json_line
 from aisimulate.report.again import again_text, replay_again, replay_with_seeds, spread_text
 from aisimulate.report.files import check_writable, write_file
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
-from aisimulate.spica.candidate_payload import candidate_payload, replayable_config
-from aisimulate.spica.reported import was_short
+from aisimulate.spica.candidate_payload import replayable_config
 
 if TYPE_CHECKING:
     import argparse
@@ -135,7 +135,4 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _payload(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
-    number, candidate = find_candidate(run, arguments.candidate)
-    if was_short(candidate):
-        raise InputError(f"{run.name}: candidate {number} was replayed in part, which no payload says")
-    return show(_PROG, json_line(candidate_payload(replayable_config(run), candidate)), DONE)
+    return show(_PROG, json_line(payload_of(run, arguments.candidate)), DONE)
