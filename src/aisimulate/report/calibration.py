@@ -12,6 +12,7 @@ from aisimulate.report.columns import aligned
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from aisimulate.config.calibration import CalibrationKey
     from aisimulate.fidelity.calibrate.calibration import Outcome
     from aisimulate.fidelity.calibrate.loss import Errors
 
@@ -61,6 +62,12 @@ def calibration_line(calibration: Mapping[str, Any]) -> str:
     return _applied({"training_error": {}, **told}, factors, 1.0)
 
 
+def engine_line(key: CalibrationKey) -> str:
+    """Say which engine a calibration is for, as far as it is known."""
+    told = key.model_dump(exclude_none=True)
+    return "engine: " + ", ".join(f"{name} {value}" for name, value in told.items())
+
+
 def _range(points: Sequence[Mapping[str, Any]], name: str) -> str:
     """Give the range of a factor at the measured loads; the outermost points only say where it has faded."""
     values = [point[name] for point in (points[1:-1] or points)]
@@ -86,8 +93,7 @@ def _applied(calibration: Mapping[str, Any], factors: str, ttft_ratio: float) ->
 
 def _head(outcome: Outcome) -> Iterator[str]:
     calibration = outcome.calibration
-    key = calibration.key.model_dump(exclude_none=True)
-    yield "engine: " + ", ".join(f"{name} {value}" for name, value in key.items())
+    yield engine_line(calibration.key)
     source = calibration.source
     yield (
         f"log: {source.file} ({source.format}), fitted on the first {outcome.fitted} requests, "

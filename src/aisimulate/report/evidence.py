@@ -70,10 +70,17 @@ def evidence_line(
 def _settings(config: SmartSearchConfig) -> list[str]:
     """Name what was put between clients and engines, and a look-ahead."""
     found = ["passes planned one ahead"] if config.search_space.scheduling_look_ahead else []
-    if (frontend := config.workload.frontend) is not None:
-        given = frontend.model_dump(exclude_none=True).items()
-        found.append(f"front end {', '.join(f'{name} {value}' for name, value in given) or 'without effect'}")
+    if text := frontend_text(config):
+        found.append(f"front end {text}")
     return found
+
+
+def frontend_text(config: SmartSearchConfig) -> str:
+    """Say what a front end was told to be; empty where there is none."""
+    if config.workload.frontend is None:
+        return ""
+    given = config.workload.frontend.model_dump(exclude_none=True).items()
+    return ", ".join(f"{name} {value}" for name, value in given) or "without effect"
 
 
 def timing_mode_of(config: SmartSearchConfig) -> str:

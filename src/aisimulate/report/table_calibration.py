@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from aisimulate.report.calibration import engine_line
 from aisimulate.report.columns import aligned
 
 if TYPE_CHECKING:
@@ -20,9 +21,8 @@ _MISSING = "-"
 def table_outcome_text(outcome: TableOutcome) -> str:
     """Lay out the factors and errors (simulated / measured - 1) of each row."""
     calibration = outcome.calibration
-    key = calibration.key.model_dump(exclude_none=True)
     lines = [
-        "engine: " + ", ".join(f"{name} {value}" for name, value in key.items()),
+        engine_line(calibration.key),
         f"table: {calibration.source.file}, {calibration.source.rows} rows",
         "",
         *aligned(list(_cells(outcome))),

@@ -40,24 +40,31 @@ def order_lines(ranked: Sequence[Sensitivity], found: Robustness) -> list[str]:
         f"  {place}. {one.label}: {target} {number_text(one.value)}"
         for place, one in enumerate(ranked, start=1)
     ]
-    total = found.held + len(found.reorderings)
     if not found.reorderings:
-        lines.append(f"  it holds under all variants that they have in common ({total})")
+        lines.append(f"  {held_text(found)}")
     else:
-        lines.append(f"  it holds under {found.held} of {total} variants, and hangs on:")
-        lines += [f"    {reordering_text(item)}" for item in found.reorderings]
+        lines.append(f"  {held_text(found)}, and hangs on:")
+        lines += [f"    {item.title}: {order_text(item)}" for item in found.reorderings]
     if found.single:
         lines.append(f"  not all of them have {', '.join(found.single)}")
     return lines
 
 
-def reordering_text(item: Reordering) -> str:
+def held_text(found: Robustness) -> str:
+    """Say under how many variants the order holds."""
+    total = found.held + len(found.reorderings)
+    if not found.reorderings:
+        return f"it holds under all variants that they have in common ({total})"
+    return f"it holds under {found.held} of {total} variants"
+
+
+def order_text(item: Reordering) -> str:
     """Tell the order under a variant, by the places without it."""
     shown = ", ".join(
         f"{place + 1} ({_MISSING if (value := item.values[place]) is None else number_text(value)})"
         for place in item.order
     )
-    return f"{item.title}: {'another comes first: ' if item.changes_first else ''}{shown}"
+    return f"{'another comes first: ' if item.changes_first else ''}{shown}"
 
 
 def change_text(effect: Effect) -> str:

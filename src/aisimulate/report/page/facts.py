@@ -9,7 +9,7 @@ import yaml
 
 from aisimulate.report.calibration import calibration_line
 from aisimulate.report.confidence import candidate_confidence_text
-from aisimulate.report.evidence import TIMING_MODES, rivals, timing_mode_of
+from aisimulate.report.evidence import TIMING_MODES, frontend_text, rivals, timing_mode_of
 from aisimulate.spica.config import Workload
 from aisimulate.spica.outcome import Status
 from aisimulate.spica.reported import reported
@@ -59,9 +59,8 @@ def _settings(config: SmartSearchConfig) -> dict[str, str]:
     found: dict[str, str] = {}
     if config.search_space.scheduling_look_ahead:
         found["Scheduling"] = "one pass ahead, as asynchronous schedulers do"
-    if (frontend := config.workload.frontend) is not None:
-        given = frontend.model_dump(exclude_none=True).items()
-        found["Front end"] = ", ".join(f"{name} {value}" for name, value in given) or "without effect"
+    if text := frontend_text(config):
+        found["Front end"] = text
     return found
 
 

@@ -12,9 +12,9 @@ from aisimulate.report.whatif import (
     cells_of,
     change_text,
     heads_of,
+    held_text,
     is_better,
-    order_lines,
-    reordering_text,
+    order_text,
 )
 
 if TYPE_CHECKING:
@@ -130,15 +130,13 @@ def _plot(asked: Sensitivity, shown: Sequence[Effect]) -> Plot:
 
 
 def _order(ranked: Sequence[Sensitivity], found: Robustness) -> Section:
-    told = [line.strip() for line in order_lines(ranked, found) if line.startswith("  it ")]
-    summary = [f"I{line[1:]}".rstrip(":") + "." for line in told]
-    if found.reorderings:
-        summary = [line.replace(", and hangs on.", " that they have in common.") for line in summary]
+    common = " that they have in common" if found.reorderings else ""
+    summary = [f"{held_text(found).capitalize()}{common}."]
     if found.single:
         summary.append(f"Not all of them have {', '.join(found.single)}.")
     heads = ("variant", *(f"{place}. {one.label}" for place, one in enumerate(ranked, start=1)), "order")
     names = list(dict.fromkeys(effect.name for one in ranked for effect in one.effects))
-    changed = {item.name: reordering_text(item).partition(": ")[2] for item in found.reorderings}
+    changed = {item.name: order_text(item) for item in found.reorderings}
     rows = [
         ("as it is", *(number_text(one.value) for one in ranked), ""),
         *(
