@@ -1,4 +1,4 @@
-"""Two Pareto fronts side by side."""
+"""Pareto fronts side by side."""
 
 from __future__ import annotations
 
