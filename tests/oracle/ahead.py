@@ -12,11 +12,11 @@ from .sglang import Pass as SglangPass
 from .sglang import SglangScheduler
 
 
-class AheadScheduler(RankScheduler):
-    """A rank that books a pass when it begins; who ends with it keeps seat and blocks until it has ended."""
+class Ahead(RankScheduler):
+    """Books a pass when it begins; who ends with it keeps seat and blocks until it has ended."""
 
-    def __init__(self, rank: dict[str, Any], identities: Identities, number: int = 0) -> None:
-        super().__init__(rank, identities, number)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.ending: list[tuple[Request, str, str | None]] = []  # with the pass in flight
 
     def begin(self, work: Pass, end_ns: int) -> None:
@@ -36,9 +36,10 @@ class AheadScheduler(RankScheduler):
         """Let those go whose last pass ended now."""
         ended, self.ending, self.leaving = self.ending, [], []
         for request, status, reason in ended:
-            self.pool.release(request.blocks)
-            request.blocks = []
-            request.end(end_ns, status, reason)
+            if status == "completed":
+                self._complete(request, end_ns)
+            else:
+                request.end(end_ns, status, reason)
         return [request for request, _, _ in ended]
 
 
@@ -60,7 +61,7 @@ class AheadSglangScheduler(SglangScheduler):
         """Choose the work of a pass; if there is none, nothing happened."""
         ratio = self.ratio
         work = super().plan(now_ns, may_prefill)
-        if not _is_something(work):
+        if not is_something(work):
             self.ratio = ratio
         return work
 
@@ -100,7 +101,7 @@ class AheadWorker(Worker):
     def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
         if rank.get("backend") == "sglang":
             return [AheadSglangScheduler(rank, identities, dp_size, first + i) for i in range(dp_size)]
-        return [AheadScheduler(rank, identities, first + index) for index in range(dp_size)]
+        return [Ahead(rank, identities, first + index) for index in range(dp_size)]
 
     def start(self, now_ns: int) -> bool:
         """Begin the planned pass and plan the next; without one, plan now what begins now."""
@@ -117,7 +118,7 @@ class AheadWorker(Worker):
 
     def _plan_something(self, now_ns: int) -> list[tuple[Any, Any]]:
         passes = self._plan([rank for rank in self.ranks if rank.ready], now_ns)
-        return passes if any(_is_something(work) for _, work in passes) else []
+        return passes if any(is_something(work) for _, work in passes) else []
 
     def finish(self) -> list[Request]:
         """End the pass in flight; returns the requests that became terminal."""
@@ -127,7 +128,8 @@ class AheadWorker(Worker):
         return ended
 
 
-def _is_something(work: Pass | SglangPass) -> bool:
+def is_something(work: Pass | SglangPass) -> bool:
+    """Whether a pass does anything."""
     if isinstance(work, SglangPass):
         return bool(work.ran_model or work.rejected or work.retracted)
     return bool(work.computed or work.rejected or work.preempted_any or work.finished or work.emitting)

@@ -9,7 +9,7 @@ from .fleet import SglangWorker, Worker
 from .request import Request
 
 
-class PollingWorker(Worker):
+class _Inbox(Worker):
     """A worker with an inbox."""
 
     receive_interval = 1
@@ -17,7 +17,7 @@ class PollingWorker(Worker):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.inbox: list[tuple[int, Request]] = []
-        self.count = 0  # passes since it was idle
+        self.count = 0  # looks that were possible since it was idle
 
     def place(self, request: Request) -> int:
         """Put a request into the inbox, for the next rank in rotation."""
@@ -25,15 +25,23 @@ class PollingWorker(Worker):
         self.inbox.append((rank, self.ranks[rank].waiting.pop()))
         return rank
 
+    def _look(self) -> None:
+        """Look into the inbox if it is time."""
+        if self.count % self.receive_interval == 0:
+            for rank, request in self.inbox:
+                self.ranks[rank].waiting.append(request)
+            self.inbox = []
+
+
+class PollingWorker(_Inbox):
+    """One that may look before each of its passes."""
+
     def start(self, now_ns: int) -> bool:
         """Look into the inbox if it is time, then start a pass."""
         if self.end_ns is None:
             if not any(rank.ready for rank in self.ranks):
                 self.count = 0
-            if self.count % self.receive_interval == 0:
-                for rank, request in self.inbox:
-                    self.ranks[rank].waiting.append(request)
-                self.inbox = []
+            self._look()
         return super().start(now_ns)
 
     def finish(self) -> list[Request]:
@@ -46,22 +54,10 @@ class PollingSglangWorker(PollingWorker, SglangWorker):
     """The same with SGLang's rules."""
 
 
-class PollingAheadWorker(AheadWorker):
-    """The same with a look before every n-th plan."""
+class PollingAheadWorker(_Inbox, AheadWorker):
+    """One that looks ahead, and may look before each of its plans."""
 
-    receive_interval = 1
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.inbox: list[tuple[int, Request]] = []
-        self.count = 0  # plans since it was idle
-        self.may_look = True  # not between two plans that are made at once
-
-    def place(self, request: Request) -> int:
-        """Put a request into the inbox, for the next rank in rotation."""
-        rank = super().place(request)
-        self.inbox.append((rank, self.ranks[rank].waiting.pop()))
-        return rank
+    may_look = True  # not between two plans that are made at once
 
     def start(self, now_ns: int) -> bool:
         """Begin the planned pass and plan the next; an idle worker counts anew."""
@@ -71,10 +67,8 @@ class PollingAheadWorker(AheadWorker):
         return super().start(now_ns)
 
     def _plan_something(self, now_ns: int) -> list[tuple[Any, Any]]:
-        if self.count % self.receive_interval == 0 and self.may_look:
-            for rank, request in self.inbox:
-                self.ranks[rank].waiting.append(request)
-            self.inbox = []
+        if self.may_look:
+            self._look()
         self.may_look = False
         if not any(rank.ready for rank in self.ranks) and not self.planned and self.end_ns is None:
             return []

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aisimulate.core.errors import AISimulateError
 from aisimulate.replay.execute import execute
+from engine.test_differential import budget
 from oracle.fleet import replay
 from oracle.records import oracle_records, report_records
 from oracle.sglang_strategies import sglang_scenarios
@@ -24,15 +24,6 @@ from oracle.strategies import (
     turnstile_scenarios,
 )
 from oracle.summary import summary
-
-FUZZ = int(os.environ.get("AISIMULATE_FUZZ", "0"))
-BUDGET = settings(
-    max_examples=FUZZ or 200,
-    derandomize=not FUZZ,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
 
 
 def without_drafts(scenario: Scenario, look_ahead: int) -> dict:
@@ -85,7 +76,7 @@ def check(scenario: Scenario, interval: int, look_ahead: int) -> None:
     )
 
 
-@BUDGET
+@budget(200)
 @given(
     st.one_of(scenarios(), outgrowing_scenarios(), long_prompt_scenarios(), sglang_scenarios()),
     st.sampled_from([2, 3, 4, 7, 17]),
@@ -113,7 +104,7 @@ def check_received(scenario: Scenario, interval: int, look_ahead: int = 0) -> No
     assert {key: report[key] for key in figures} == pytest.approx(figures, rel=1e-9, abs=1e-6)
 
 
-@BUDGET
+@budget(200)
 @given(
     st.one_of(scenarios(), turnstile_scenarios(), long_prompt_scenarios(), sglang_scenarios()),
     st.sampled_from([2, 3, 5, 30]),
@@ -122,7 +113,7 @@ def test_requests_are_received_now_and_then(scenario: Scenario, interval: int) -
     check_received(scenario, interval)
 
 
-@BUDGET
+@budget(200)
 @given(
     st.one_of(scenarios(), turnstile_scenarios(), long_prompt_scenarios(), sglang_scenarios()),
     st.sampled_from([2, 3, 5, 30]),

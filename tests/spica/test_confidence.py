@@ -12,6 +12,7 @@ from aisimulate.report.ranking import ranking_text
 from aisimulate.spica.confidence import config_confidence, too_low
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.evaluate import EvaluationContext
+from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.outcome import Reason, Status
 from aisimulate.spica.search import run_search
 
@@ -62,12 +63,15 @@ def test_candidates_below_the_asked_confidence_are_counted_by_reason(searched):
     assert searched(changed(PLAIN, {"goal.min_confidence": "high"})).candidates
 
 
-def test_an_evaluator_of_ones_own_is_not_judged_by_our_data():
+def test_an_evaluator_of_ones_own_is_not_judged_by_our_data(searched):
     from aisimulate.spica.evaluate import _doubtful
 
+    (block,) = searched(BLOCK_FP8).candidates
     config = SmartSearchConfig.model_validate(changed(BLOCK_FP8, {"goal.min_confidence": "high"}))
-    context = EvaluationContext(config, evaluator=object(), backend_versions={})
-    assert _doubtful({"deployment_mode": "agg"}, context) is None
+    ours = ReplayEvaluator(config.workload, config.goal)
+    assert _doubtful(block.config, EvaluationContext(config, evaluator=ours, backend_versions={}))
+    theirs = EvaluationContext(config, evaluator=object(), backend_versions={})
+    assert _doubtful(block.config, theirs) is None
 
 
 def test_the_ranking_shows_grades_where_they_tell_something(searched):

@@ -8,7 +8,6 @@ from spica_walk import PINNED, changed, look
 from aisimulate.cli.main import main
 from aisimulate.core.errors import InputError
 from aisimulate.report.search_file import search_of
-from aisimulate.spica.config import SmartSearchConfig
 
 GIVEN = changed(PINNED, {"search_space.agg_num_gpu_blocks": 3000})
 
@@ -65,7 +64,3 @@ def test_estimates_of_the_screen_use_it(tmp_path, capsys):
         assert main(["screen", str(path), "--format", "json"]) == 0
         told.append(capsys.readouterr().out)
     assert told[0] != told[1]
-
-
-def test_it_is_part_of_the_configuration():
-    assert SmartSearchConfig.model_validate(GIVEN).search_space.agg_num_gpu_blocks == 3000

@@ -20,7 +20,6 @@ from aisimulate.engine.sglang_worker import close_logs
 
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
-    from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 
 class AheadGroup(PassGroup[Ahead]):
@@ -185,6 +184,5 @@ class AheadSglangGroup(AheadGroup[AheadSglangScheduler]):
 
     def close(self) -> GapLog:
         """Return the finished gap log, without the gaps of sequences that did not complete."""
-        ranks: list[SglangScheduler] = [*self.ranks]
-        close_logs(self.gap_log, ranks, self._logs)
+        close_logs(self.gap_log, self.ranks, self._logs)
         return self.gap_log

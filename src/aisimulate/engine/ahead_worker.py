@@ -5,16 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from aisimulate.engine.gap_log import Absences
 from aisimulate.engine.look_ahead import LookAhead
-from aisimulate.engine.run_worker import PlanningRank, RunWorker
+from aisimulate.engine.run_worker import FEW_PASSES, PlanningRank, RunWorker
 
 if TYPE_CHECKING:
-    from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
-
-# Runs up to this long are priced when they are planned: that costs hardly more than a lower bound.
-_FEW_PASSES = 16
 
 
 class AheadRank(PlanningRank, Protocol):
@@ -22,8 +17,6 @@ class AheadRank(PlanningRank, Protocol):
 
     @property
     def is_left(self) -> bool: ...  # noqa: D102
-    @property
-    def planned_ns(self) -> int: ...  # noqa: D102
     def plan_ahead(self, now_ns: int, start_ns: int) -> int: ...  # noqa: D102
     def depart(self, end_ns: int) -> list[Sequence]: ...  # noqa: D102
 
@@ -40,12 +33,13 @@ class AheadWorker(RunWorker[Ahead]):
     `start()` plans again.
     """
 
-    __slots__ = ("_ended", "flight_ns")
+    __slots__ = ("_ended", "_planned_ns", "flight_ns")
 
     def __init__(self, rank: Ahead) -> None:
         super().__init__(rank)
         self._ended = 0
         self.flight_ns: int | None = None  # between two decisions: the end of the pass that begins
+        self._planned_ns = 0  # when the last plan was made
 
     @property
     def has_work(self) -> bool:
@@ -78,7 +72,7 @@ class AheadWorker(RunWorker[Ahead]):
         self.exact = True
         if ended := self._ended:
             rank = self._rank
-            self.exact = ended <= _FEW_PASSES
+            self.exact = ended <= FEW_PASSES
             price = self._timer.run_ns if self.exact else self._timer.run_floor_ns
             self.end_ns += price(rank.run_batch, rank.run_context, ended)
         return True
@@ -86,7 +80,7 @@ class AheadWorker(RunWorker[Ahead]):
     def _plan(self, now_ns: int, start_ns: int) -> int:
         """Plan, at `now_ns`, what begins at `start_ns`; return how many passes that is."""
         self.plans += 1
-        self._start_ns = start_ns
+        self._planned_ns, self._start_ns = now_ns, start_ns
         self._passes = self._rank.plan_ahead(now_ns, start_ns)
         return self._passes
 
@@ -128,7 +122,7 @@ class AheadWorker(RunWorker[Ahead]):
         """Return the last end of a pass at or before `limit_ns`."""
         rank, start_ns = self._rank, self._start_ns
         if limit_ns < start_ns:
-            return rank.planned_ns
+            return self._planned_ns
         if not self._ended:
             return start_ns
         run = rank.run_batch, rank.run_context
@@ -161,11 +155,3 @@ class AheadRankWorker(AheadWorker[LookAhead]):
             first_end_ns = end_ns = self._start_ns + rank.pass_ns
         rank.commit(passes, first_end_ns, end_ns)
         return end_ns
-
-    def close(self) -> GapLog:
-        """Return the finished gap log, without the gaps of sequences that did not complete."""
-        self.gap_log.pack()
-        if spans := self._rank.lost_spans():
-            self.gap_log.leave_out(Absences(spans))
-        self.gap_log.singles = self._rank.singles
-        return self.gap_log

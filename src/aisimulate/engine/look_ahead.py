@@ -36,7 +36,6 @@ class LookAhead(RankScheduler):
         # Who ends with the pass in flight, with the number of their tokens that have no KV; who is rejected.
         self.leaving: list[tuple[list[Sequence], int]] = []
         self.turned_away: list[Sequence] = []
-        self.planned_ns = 0  # when the passes planned last were planned
         self._seats = {0: params}  # the settings, with so many seats less
 
     @property
@@ -53,7 +52,6 @@ class LookAhead(RankScheduler):
             self.run_batch = 0
             return 0
         entered = self.entered
-        self.planned_ns = now_ns
         leaving = sum(len(sequences) for sequences, _ in self.leaving)
         self.held += leaving
         self.params = self._seats.get(leaving) or self._without_seats(leaving)

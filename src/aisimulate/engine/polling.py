@@ -40,11 +40,6 @@ class PollingWorker:
         self._inbox: list[Sequence] = []
         self._look()
 
-    @property
-    def inner(self) -> Inner:
-        """The worker itself."""
-        return self._inner
-
     def _look(self) -> None:
         inner = self._inner
         self.busy, self.exact, self.end_ns = inner.busy, inner.exact, inner.end_ns
@@ -70,6 +65,13 @@ class PollingWorker:
 
     def start(self, now_ns: int) -> bool:
         """Look into the inbox if it is time, and begin a pass or a run; return whether there was work."""
+        started = self._receive_and_start(now_ns)
+        if started and self._inbox:
+            self._shorten(self._interval - self._count % self._interval)
+        self._look()
+        return started
+
+    def _receive_and_start(self, now_ns: int) -> bool:
         inner = self._inner
         if not inner.has_work:
             self._count = 0
@@ -79,9 +81,6 @@ class PollingWorker:
         if not started and self._inbox:
             self._receive()  # what is there waits for something else
             started = inner.start(now_ns)
-        if started and self._inbox:
-            self._shorten(self._interval - self._count % self._interval)
-        self._look()
         return started
 
     def _receive(self) -> None:
@@ -107,7 +106,7 @@ class PollingWorker:
         inner = self._inner
         if not self._inbox or inner._passes <= 1:
             return
-        begun = _passes_until(inner, at_ns)
+        begun = passes_until(inner, inner._passes, at_ns)
         self._shorten(begun + -(self._count + begun) % self._interval)
         self._look()
 
@@ -141,13 +140,15 @@ class PollingWorker:
         return self._inner.close()
 
 
-def _passes_until(worker: Inner, at_ns: int) -> int:
-    """Count the passes of the run in flight up to the first that ends at or after `at_ns`."""
+def passes_until(worker: Inner, most: int, at_ns: int) -> int:
+    """Count the passes from `worker._start_ns` on up to the first that ends at or after `at_ns`.
+
+    There are `most` of them, all of one run.
+    """
     elapsed_ns = at_ns - worker._start_ns
     if isinstance(worker, RunWorker):
         rank = worker._rank
-        run = rank.run_batch, rank.run_context, worker._passes
-        return int(worker._timer.passes_until(*run, elapsed_ns)[0])
-    while len(worker._durations) < worker._passes and worker._totals[-1] < elapsed_ns:
+        return int(worker._timer.passes_until(rank.run_batch, rank.run_context, most, elapsed_ns)[0])
+    while len(worker._durations) < most and worker._totals[-1] < elapsed_ns:
         worker._price_more()
-    return min(worker._passes, bisect_left(worker._totals, elapsed_ns) + 1)
+    return min(most, bisect_left(worker._totals, elapsed_ns) + 1)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.engine.ahead_worker import AheadWorker
-from aisimulate.engine.polling import PollingWorker
+from aisimulate.engine.polling import PollingWorker, passes_until
 
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
@@ -20,15 +18,8 @@ class PollingAheadWorker(PollingWorker):
     def start(self, now_ns: int) -> bool:
         """Look into the inbox if it is time, begin what was planned and plan on; return whether it can."""
         inner: Any = self._inner
-        if not inner.has_work:
-            self._count = 0
-        if self._count % self._interval == 0:
-            self._receive()
         plans = 2 if inner.flight_ns is None else 1
-        started: bool = inner.start(now_ns)
-        if not started and self._inbox:
-            self._receive()  # what is there waits for something else
-            started = inner.start(now_ns)
+        started = self._receive_and_start(now_ns)
         if started:
             self._count += plans
             if self._inbox:
@@ -52,7 +43,8 @@ class PollingAheadWorker(PollingWorker):
         inner: Any = self._inner
         if not self._inbox or not inner._ended:
             return
-        ended = _ended_by(inner, at_ns)
+        # None of the planned passes where the one in flight ends by then.
+        ended = passes_until(inner, inner._ended, at_ns) if at_ns > inner._start_ns else 0
         self._shorten(ended + -(self._count + ended) % self._interval)
         self._look()
 
@@ -63,17 +55,3 @@ class PollingAheadWorker(PollingWorker):
         self._count += inner._ended  # passes of a run, each of them planned
         self._look()
         return terminal
-
-
-def _ended_by(worker: Any, at_ns: int) -> int:  # noqa: ANN401 - any that looks ahead
-    """Count the planned passes up to the first that ends at or after `at_ns`; 0: the one in flight does."""
-    elapsed_ns = at_ns - worker._start_ns
-    if elapsed_ns <= 0:
-        return 0
-    if isinstance(worker, AheadWorker):
-        rank = worker._rank
-        run = rank.run_batch, rank.run_context, worker._ended
-        return int(worker._timer.passes_until(*run, elapsed_ns)[0])
-    while len(worker._durations) < worker._ended and worker._totals[-1] < elapsed_ns:
-        worker._price_more()
-    return int(min(worker._ended, bisect_left(worker._totals, elapsed_ns) + 1))

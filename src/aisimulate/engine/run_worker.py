@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from aisimulate.engine.gap_log import GapLog
+from aisimulate.engine.gap_log import Absences, GapLog
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.decode_set import DecodeSet
     from aisimulate.engine.sequence import Sequence
+
+FEW_PASSES = 16
+"""Runs up to this long are priced at once: that costs hardly more than a lower bound."""
 
 
 class PlanningRank(Protocol):
@@ -129,6 +132,15 @@ class RunWorker(Generic[Rank]):
     def pack_log(self) -> None:
         """Let what was logged so far take less memory."""
         self.gap_log.pack()
+
+    def close(self) -> GapLog:
+        """Return the finished gap log, without the gaps of sequences that did not complete."""
+        rank = self._rank
+        self.gap_log.pack()
+        if spans := rank.lost_spans():
+            self.gap_log.leave_out(Absences(spans))
+        self.gap_log.singles = rank.singles
+        return self.gap_log
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last pass boundary at or before `limit_ns` of the passes in flight."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class AheadSglangScheduler(SglangScheduler):
     """A rank that plans one pass ahead; `look_ahead.LookAhead` tells the meaning."""
 
-    __slots__ = ("leaving", "planned_ns", "turned_away")
+    __slots__ = ("leaving", "turned_away")
 
     def __init__(self, params: SglangParams, timer: PassTimer) -> None:
         super().__init__(params, timer)
@@ -32,7 +32,6 @@ class AheadSglangScheduler(SglangScheduler):
         # Who ends with the pass in flight: pages that it has outside the tree, and its last touch.
         self.leaving: list[tuple[Sequence, int, int]] = []
         self.turned_away: list[Sequence] = []
-        self.planned_ns = 0
 
     @property
     def is_left(self) -> bool:
@@ -45,7 +44,6 @@ class AheadSglangScheduler(SglangScheduler):
         0 if there is nothing to do, or if all who could do something wait for those who leave.
         """
         del start_ns
-        self.planned_ns = now_ns
         if not self.has_work:
             self.run_batch = 0
             return 0

@@ -270,7 +270,7 @@ def close_log(rank: SglangScheduler, log: GapLog) -> None:
     log.singles = rank.singles
 
 
-def close_logs(total: GapLog, ranks: list[SglangScheduler], logs: list[GapLog]) -> None:
+def close_logs(total: GapLog, ranks: Iterable[SglangScheduler], logs: list[GapLog]) -> None:
     """Complete the logs of several ranks, and put them together."""
     for rank, log in zip(ranks, logs, strict=True):
         close_log(rank, log)

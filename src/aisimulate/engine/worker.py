@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine.chunk_rows import commit_row, head_waits, plan_row
 from aisimulate.engine.finishing import complete_due
-from aisimulate.engine.gap_log import Absences
 from aisimulate.engine.lone_decoding import decode_to_an_end
 from aisimulate.engine.lone_prefill import prefill_alone
-from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.run_worker import FEW_PASSES, RunWorker
 from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
-    from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.sequence import Sequence
 
 
-# Runs up to this long are priced when they begin: that costs hardly more than a lower bound.
-_FEW_PASSES = 16
 _NEVER = 1 << 62
 
 
@@ -234,7 +230,7 @@ class RankWorker(RunWorker[RankScheduler]):
     def _price(self, batch: int, context: int, passes: int) -> None:
         """Tell when the planned run ends: at once if that is cheap, else not before."""
         self._passes = passes
-        if passes <= _FEW_PASSES:
+        if passes <= FEW_PASSES:
             self.exact = True
             self.end_ns = self._start_ns + self._timer.run_ns(batch, context, passes)
         else:
@@ -316,13 +312,3 @@ class RankWorker(RunWorker[RankScheduler]):
         if weight := rank.gap_weight:
             self.gap_log.passes += (rank.pass_ns, weight, rank.decoders.passes)
         return rank.commit(1, end_ns, end_ns)
-
-    def close(self) -> GapLog:
-        """Return the finished gap log, without the gaps of sequences that did not complete."""
-        rank = self._rank
-        self.gap_log.pack()
-        spans = rank.lost_spans()
-        if spans:
-            self.gap_log.leave_out(Absences(spans))
-        self.gap_log.singles = rank.singles
-        return self.gap_log

@@ -15,6 +15,7 @@ import numpy as np
 from aisimulate.core.units import to_ms
 from aisimulate.engine.sequence import COMPLETED
 from aisimulate.engine.token_times import token_times_of
+from aisimulate.workload.drivers import PassedOn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,25 +62,13 @@ class Frontend:
         return self.offset_ns + round((self.ttft_ratio - 1.0) * ttft_ns)
 
 
-class ClientTraffic:
+class ClientTraffic(PassedOn):
     """A driver whose clients hear of an end later than the engine."""
 
     def __init__(self, driver: Driver, offset_ns: int) -> None:
-        self._driver = driver
+        super().__init__(driver)
         self._offset_ns = offset_ns
-        self.next_ready_ns = driver.next_ready_ns
         self.pop_ready = driver.pop_ready
-        self.pop_first = driver.pop_first
-
-    @property
-    def sequences(self) -> list[Sequence]:
-        """Everything dispatched so far."""
-        return self._driver.sequences
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether requests do not depend on each other."""
-        return self._driver.is_independent
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         """Take note that a request ended at `now_ns`."""

@@ -26,13 +26,13 @@ from aisimulate.workload.sessions import first_sessions
 from aisimulate.workload.wave_driver import Settled, WaveDriver, mean_wave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.traffic import Workload
     from aisimulate.replay.build import BuiltReplay
     from aisimulate.replay.gaps import GapSummary
-    from aisimulate.workload.drivers import Driver
+    from aisimulate.workload.drivers import Driver, DriverMaker
     from aisimulate.workload.wave_driver import Waves
 
 # Longer replays of one pool tidy requests up that a wave consists of; pairs of pools keep all.
@@ -60,7 +60,7 @@ def execute_until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
             return _report(replay, settled.waves)
 
 
-def _driver_maker(spec: ReplaySpec) -> Callable[[Workload, int], Driver]:
+def _driver_maker(spec: ReplaySpec) -> DriverMaker:
     """Choose how waves are watched. Not what clients see of them: with a front end all is replayed."""
     if _has_frontend(spec):
         return make_driver

@@ -86,7 +86,6 @@ class PlainPairFleet(DisaggFleet):
         super().__init__(pools, ranks, placements, driver, transfer, limit_ns)
         self._prefills = cast("list[PrefillWorker]", pools[0])
         self._decodes = cast("list[DecodeWorker]", pools[1])
-        self._prefill_ranks = cast("list[PrefillRank]", [ranks_of[0] for ranks_of in ranks[0]])
         self._decode_ranks = cast("list[DecodeRank]", [ranks_of[0] for ranks_of in ranks[1]])
         self._turns = [cast("PoolRoundRobin", placement).rotation for placement in placements]
         self._events: list[tuple[int, int]] = []  # ends of passes with their worker, in order

@@ -29,6 +29,25 @@ class Driver(Protocol):
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None: ...  # noqa: D102
 
 
+class PassedOn:
+    """What drivers that pass the traffic of another one on have in common: all that nobody has to hear of."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.next_ready_ns = driver.next_ready_ns
+        self.pop_first = driver.pop_first
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """Everything dispatched so far."""
+        return self._driver.sequences
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether requests do not depend on each other."""
+        return self._driver.is_independent
+
+
 # From a workload and the tokens of a KV block to what feeds it to a replay.
 DriverMaker: TypeAlias = "Callable[[Workload, int], Driver]"
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from aisimulate.workload.drivers import PassedOn
+
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.observe.hub import Hub
@@ -14,25 +16,13 @@ if TYPE_CHECKING:
     from aisimulate.workload.drivers import Driver
 
 
-class AnnouncedTraffic:
+class AnnouncedTraffic(PassedOn):
     """A driver that tells a hub who arrives."""
 
     def __init__(self, driver: Driver, hub: Hub) -> None:
-        self._driver = driver
+        super().__init__(driver)
         self._hub = hub
-        self.next_ready_ns = driver.next_ready_ns
-        self.pop_first = driver.pop_first
         self.on_terminal = driver.on_terminal
-
-    @property
-    def sequences(self) -> list[Sequence]:
-        """Everything dispatched so far."""
-        return self._driver.sequences
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether requests do not depend on each other."""
-        return self._driver.is_independent
 
     def pop_ready(self, now_ns: int) -> list[Sequence]:
         """Dispatch every request that is ready."""
