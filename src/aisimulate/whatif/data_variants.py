@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aisimulate.config.aic import aic_config
 from aisimulate.config.payload import parse_payload
+from aisimulate.config.rank import DiskOffload, HostOffload
 from aisimulate.core.errors import AISimulateError
 from aisimulate.replay.capacity import aic_engine_key
 from aisimulate.timing.aic.quant import resolve_modes
@@ -15,6 +16,8 @@ from aisimulate.whatif.variants import Variant, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pydantic import BaseModel
 
     from aisimulate.whatif.base import Base
     from aisimulate.whatif.payloads import Path, Payload
@@ -25,10 +28,6 @@ _Defaults: TypeAlias = Callable[[dict[str, Any]], dict[str, float]]
 _HALF = 0.5
 _CAPACITY_SHARE = 0.1
 _TIME_SHARE = 0.1
-_HOST = ("d2h_bandwidth_gbps", "h2d_bandwidth_gbps")
-_HOST_DEFAULT_GBPS = 32.0
-_DISK = {"read_bandwidth_gbps": 10.0, "write_bandwidth_gbps": 10.0}
-_SHARED_DISK = {"shared_read_bandwidth_gbps": 80.0, "shared_write_bandwidth_gbps": 80.0}
 _ALIASES = {
     "gemm_dtype": "gemm_quant_mode",
     "moe_dtype": "moe_quant_mode",
@@ -73,11 +72,20 @@ def _transfer_bytes(base: Base) -> int | None:
 
 
 def _host_defaults(_tier: dict[str, Any]) -> dict[str, float]:
-    return dict.fromkeys(_HOST, _HOST_DEFAULT_GBPS)
+    return _default_bandwidths(HostOffload)
 
 
 def _disk_defaults(tier: dict[str, Any]) -> dict[str, float]:
-    return {**_DISK, **_SHARED_DISK} if tier.get("scope") == "cluster_shared" else dict(_DISK)
+    found = _default_bandwidths(DiskOffload)
+    if tier.get("scope") == "cluster_shared":
+        return found
+    return {name: gbps for name, gbps in found.items() if not name.startswith("shared_")}
+
+
+def _default_bandwidths(tier: type[BaseModel]) -> dict[str, float]:
+    return {
+        name: field.default for name, field in tier.model_fields.items() if name.endswith("_bandwidth_gbps")
+    }
 
 
 def _halved(base: Base, name: str, title: str, field: str, defaults: _Defaults) -> Variant:
