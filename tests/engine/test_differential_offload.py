@@ -12,7 +12,7 @@ from hypothesis import given
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.checker import InvariantChecker
 from oracle.offload import replay_offload
-from oracle.offload_strategies import offload_scenarios, returning_scenarios
+from oracle.offload_strategies import crowded_scenarios, offload_scenarios, returning_scenarios
 from oracle.records import oracle_records, report_records
 from oracle.strategies import Scenario
 from oracle.summary import summary
@@ -92,4 +92,10 @@ def test_is_the_same_under_observation_with_a_disk(scenario: Scenario) -> None:
 @budget(300)
 @given(returning_scenarios())
 def test_equals_the_oracle_where_prompts_come_again(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(400)
+@given(crowded_scenarios())
+def test_equals_the_oracle_where_nothing_has_room(scenario: Scenario) -> None:
     check(scenario)

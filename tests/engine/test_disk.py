@@ -70,6 +70,11 @@ def reuse(record: dict[str, Any]) -> tuple[int, ...]:
     return tuple(record[f"first_admission_{tier}_reused_input_tokens"] for tier in TIERS)
 
 
+def admissions(record: dict[str, Any]) -> list[tuple[float, int]]:
+    """When a request was admitted, and what it reused."""
+    return [(entry["at_ms"], entry["reused_input_tokens"]) for entry in record["admission_history"]]
+
+
 def test_a_prompt_comes_back_from_the_disk():
     """3 MB are read in 0.5 + 3 ms."""
     report = execute(payload(BY_TURNS))
@@ -146,6 +151,39 @@ def test_a_request_whose_prompt_outgrows_the_host_gives_up():
     assert report["completed_requests"] == len(rows)
     assert report["g3_offload"]["bypassed_restores"] == 1
     assert report["g3_offload"]["read"]["completed_jobs"] >= 1024
+
+
+def test_what_the_gpu_loses_while_its_owner_waits_comes_from_the_disk():
+    """Recorded from the reference: the first request waits for room while a run of passes takes its block."""
+    requests = [(0.0, prompt(100, 4), 20), (1.5, [7], 20), (5.5, prompt(200, 6), 13)]
+    rank = {
+        "num_gpu_blocks": 6,
+        "max_num_batched_tokens": 16,
+        "enable_chunked_prefill": False,
+        "preemption_mode": "fifo",
+        "timing_model": {"type": "fixed", "prefill_ms": 4.0, "decode_ms": 4.0},
+        "native_host_offload": {
+            "num_host_blocks": 1,
+            "d2h_bandwidth_gbps": 0.0,
+            "h2d_bandwidth_gbps": 0.25,
+            "latency_to_first_byte_ms": 3.0,
+        },
+        "g3_offload": {
+            "scope": "worker_local",
+            "num_g3_blocks": 2,
+            "latency_to_first_byte_ms": 0.0,
+            "read_bandwidth_gbps": 1.0,
+            "write_bandwidth_gbps": 0.0,
+        },
+    }
+    records = execute(payload(requests, **rank))["per_request"]
+
+    assert [admissions(row) for row in records] == [
+        [(0.0, 0), (80.0, 4)],
+        [(4.0, 0), (72.0, 4), (140.0, 0)],
+        [(12.0, 0)],
+    ]
+    assert [row["last_token_ms"] for row in records] == [140.0, 176.0, 72.0]
 
 
 def test_a_router_can_ask_for_lower_hits():

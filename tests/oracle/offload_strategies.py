@@ -16,6 +16,7 @@ from .strategies import (
     draw_trace,
     payload_spec,
     ranks,
+    timing_models,
 )
 
 _BANDWIDTHS_GBPS = [1.0, 0.1, 10.0, 0.25, 0.3, 0.0]
@@ -94,4 +95,31 @@ def returning_scenarios(draw: st.DrawFn, disk: bool = False) -> Scenario:
     cap = draw(st.sampled_from([None, 1, 2, 3, 8]))
     if cap:
         traffic["replay_concurrency"] = cap
+    return Scenario({"spec": payload_spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)
+
+
+@st.composite
+def crowded_scenarios(draw: st.DrawFn) -> Scenario:
+    """A few requests that outgrow GPU, host and disk, all of a handful of blocks, and give way to each other.
+
+    While one waits for room, others evict what it finds on the GPU, so that it has to come from the disk.
+    """
+    rank = draw(ranks(drafts=False, backends=["vllm"])) | draw(host_memory()) | draw(disks())
+    rank |= {
+        "block_size": draw(st.sampled_from([4, 2])),
+        "num_gpu_blocks": draw(st.sampled_from([6, 4, 5, 8])),
+        "max_num_seqs": draw(st.sampled_from([2, 3, 16])),
+        "timing_model": draw(st.one_of(timing_models(), st.just(ROUND_TIMES))),
+    }
+    rank["native_host_offload"]["num_host_blocks"] = draw(st.sampled_from([1, 2, 3]))
+    rank["g3_offload"]["num_g3_blocks"] = draw(st.sampled_from([2, 1, 6, 500]))
+    block, rows, now_ms = rank["block_size"], [], 0.0
+    for line in range(draw(st.integers(2, 4))):
+        length = draw(st.integers(1, block * rank["num_gpu_blocks"]))
+        stem = draw(st.sampled_from([line, line, 0]))
+        ids = [1000 * stem + k for k in range(-(-length // block))]
+        output = draw(st.sampled_from([8, 20, 13, 5, 2]))
+        rows.append({"timestamp": now_ms, "input_length": length, "output_length": output, "hash_ids": ids})
+        now_ms += draw(st.sampled_from(GAPS_MS))
+    traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
     return Scenario({"spec": payload_spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)

@@ -33,8 +33,8 @@ class Verdict(Enum):
     IMPOSSIBLE = 4
 
 
-def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> None:
-    """Admit, set aside to load, or reject, until one has to wait.
+def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> Sequence | None:
+    """Admit, set aside to load, or reject, until one has to wait for room or for budget: return that one.
 
     Nothing is looked up once the budget of the pass is gone, because that would count as use of the host's
     blocks.
@@ -44,7 +44,7 @@ def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> None:
     while running < most and rank.budget > 0 and not rank.preempted:
         sequence = host.next_aside() or (rank.waiting[0] if rank.waiting else None)
         if sequence is None:
-            return
+            break
         overtakes = rank.partial is not None
         if rank.partial is not None:
             rank.cache_computed(rank.partial)
@@ -55,13 +55,14 @@ def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> None:
                 note_overtaking(rank, sequence)
         elif verdict is Verdict.BLOCKED:
             if running or rank.held or host.busy:
-                return
+                return sequence
             if _let_pass(host, sequence):
                 continue
             sequence.reason = stuck_reason(rank, sequence)
             verdict = Verdict.IMPOSSIBLE
         if verdict is Verdict.IMPOSSIBLE:
             _reject(rank, host, sequence)
+    return None
 
 
 def _let_pass(host: HostSide, head: Sequence) -> bool:

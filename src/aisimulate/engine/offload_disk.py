@@ -95,6 +95,11 @@ class DiskSide:
         state.promoted.update(wanted)
         return True
 
+    def has_more(self, keys: ListOf[int]) -> bool:
+        """Whether the disk has any of some blocks that the host lacks. Does not count as use of them."""
+        holds, tier = self._host.holds, self.tier
+        return any(tier.is_resident(key) and not holds(key) for key in keys)
+
     def _reserve(self, state: PromptState, keys: ListOf[int]) -> tuple[list[int], bool]:
         """Make room in the host for what the disk has of some blocks, as far as both go on."""
         host, wanted, has_to_wait = self._host, [], False

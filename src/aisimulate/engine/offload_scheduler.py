@@ -104,12 +104,14 @@ class Offloading(RankScheduler):
         self.run_batch = 0
         host.begin_pass()
         opening = self._begin(now_ns)
+        recalls = False
         if (self.waiting or host.aside) and not self.preempted:
-            admit_or_load(self, host, now_ns)
+            blocked = admit_or_load(self, host, now_ns)
+            recalls = blocked is not None and host.recalls(blocked)
         if host.unstored:
             self._store()
         waiting_ns = self.pool.fence_ns - now_ns
-        is_eventful = self.eventful or not self.decoders.count or host.busy or waiting_ns > 0
+        is_eventful = self.eventful or not self.decoders.count or host.busy or waiting_ns > 0 or recalls
         # What is generated may be in the prompt of one set aside, which then needs fewer blocks.
         if is_eventful or (self.planned and host.aside) or (host.is_shared and (self.waiting or host.aside)):
             return self._single_pass(max(0, waiting_ns))

@@ -181,6 +181,11 @@ class HostSide:
         self.tier.touch(state.keys)
         return blocks, has_to_wait
 
+    def recalls(self, sequence: Sequence) -> bool:
+        """Whether one that waits for room would promote blocks from the disk if the GPU lost them."""
+        state = self.states[sequence]
+        return self.disk is not None and not state.restored and self.disk.has_more(state.keys)
+
     def lower_hits(self, keys: ListOf[int], first: int) -> tuple[int, int]:
         """Count the blocks of a prompt from block `first` on that the host has, then those that the disk has.
 
