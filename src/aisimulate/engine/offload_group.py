@@ -49,10 +49,10 @@ class OffloadGroup(GroupWorker):
         super().start(now_ns)
         self.busy = not all(rank.host.idle for rank in cast("list[Offloading]", self._active))
         if not self.busy:
-            self._skip()
+            self._skip(now_ns)
         return self.busy
 
-    def _skip(self) -> None:
+    def _skip(self, now_ns: int) -> None:
         """Take note of a pass in which nothing was done."""
 
     def _limit(self, passes: int) -> int:
@@ -96,12 +96,20 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
         """Whether a rank has prefills that wait for a pass which schedules them."""
         return super()._defers(rank) or bool(cast("Offloading", rank).host.aside)
 
-    def _skip(self) -> None:
-        """Count it with the others, and once more if somebody has to wait in a queue.
+    @property
+    def wake_ns(self) -> int:
+        """When to call `start` again: where somebody has to wait in a queue, at the end of any copy."""
+        ranks = self._offloading
+        if any(rank.waiting for rank in ranks):
+            return min(rank.host.next_end_ns for rank in ranks)
+        return super().wake_ns
 
-        That is what the reference comes to, which tries such a group again when the copy ends.
+    def _skip(self, now_ns: int) -> None:
+        """Count it with the others, and once more if somebody still has to wait in a queue.
+
+        The reference tries a group that has something in a queue again at any instant until nothing happens.
         """
-        self._step += 2 if any(rank.waiting for rank in self.ranks) else 1
+        self._step += 2 if any(rank.waiting for rank in self.ranks) and self.wake_ns > now_ns else 1
 
     def _is_drained(self) -> bool:
         """Whether all requests have left, also those that wait for a copy."""
