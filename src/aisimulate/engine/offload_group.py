@@ -40,6 +40,11 @@ class OffloadGroup(GroupWorker):
         """Whether other workers may change what is found here."""
         return False
 
+    @property
+    def interrupts(self) -> bool:
+        """Whether passes in flight elsewhere must not go on as runs."""
+        return False
+
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
         for rank in self._offloading:
@@ -79,10 +84,41 @@ class OffloadGroup(GroupWorker):
         return now_ns
 
 
-class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
-    """The same where prefills are scheduled in intervals; the count goes on while anything is copied."""
+class Restless:
+    """The groups of a fleet that are tried again whenever anything happens to any of its workers."""
 
-    __slots__ = ()
+    __slots__ = ("groups", "has_others")
+
+    def __init__(self) -> None:
+        self.has_others = False
+        self.groups: set[OffloadCadenceGroup] = set()
+
+
+class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
+    """The same where prefills are scheduled in intervals; the count goes on while anything is copied.
+
+    The reference tries a group that has nothing to do, but somebody in a queue, at every instant at which
+    anything happens in its fleet, and twice: until nothing happens any more. Every try counts as a pass.
+    So nobody plans runs while there is such a group; `restless` is common to the fleet.
+    """
+
+    __slots__ = ("_restless", "_tried_ns", "_tries")
+
+    def __init__(self, ranks: list[RankScheduler], interval: int, restless: Restless) -> None:
+        super().__init__(ranks, interval)
+        self._restless = restless
+        self._tried_ns = -1
+        self._tries = 0  # at that instant
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it has to be tried when something happens elsewhere."""
+        return self._restless.has_others
+
+    @property
+    def interrupts(self) -> bool:
+        """Whether passes in flight elsewhere must not go on as runs."""
+        return self in self._restless.groups
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence; one that arrives when all others and all copies have ended begins anew."""
@@ -92,6 +128,22 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
             self._drained = False
         super().submit(sequence)
 
+    def start(self, now_ns: int) -> bool:
+        """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
+        self._restless.groups.discard(self)
+        is_busy = super().start(now_ns)
+        if self._is_queued() and not is_busy and self._restless.has_others:
+            self._restless.groups.add(self)
+        return is_busy
+
+    def _limit(self, passes: int) -> int:
+        """Cut a run also where a group that waits counts the passes of others."""
+        return 1 if self._restless.groups else super()._limit(passes)
+
+    def _is_queued(self) -> bool:
+        """Whether somebody has to wait in a queue."""
+        return any(rank.waiting for rank in self.ranks)
+
     def _defers(self, rank: RankScheduler) -> bool:
         """Whether a rank has prefills that wait for a pass which schedules them."""
         return super()._defers(rank) or bool(cast("Offloading", rank).host.aside)
@@ -99,17 +151,18 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
     @property
     def wake_ns(self) -> int:
         """When to call `start` again: where somebody has to wait in a queue, at the end of any copy."""
-        ranks = self._offloading
-        if any(rank.waiting for rank in ranks):
-            return min(rank.host.next_end_ns for rank in ranks)
+        if self._is_queued():
+            return min(rank.host.next_end_ns for rank in self._offloading)
         return super().wake_ns
 
     def _skip(self, now_ns: int) -> None:
-        """Count it with the others, and once more if somebody still has to wait in a queue.
-
-        The reference tries a group that has something in a queue again at any instant until nothing happens.
-        """
-        self._step += 2 if any(rank.waiting for rank in self.ranks) and self.wake_ns > now_ns else 1
+        """Count it, and once more if somebody still has to wait in a queue, but not again at this instant."""
+        if now_ns > self._tried_ns:
+            self._tried_ns, self._tries = now_ns, 0
+        tries = 2 if self._is_queued() and self.wake_ns > now_ns else self._tries + 1
+        if tries > self._tries:
+            self._step += tries - self._tries
+            self._tries = tries
 
     def _is_drained(self) -> bool:
         """Whether all requests have left, also those that wait for a copy."""

@@ -37,6 +37,11 @@ class OffloadWorker(RankWorker):
         """Whether other workers may change what is found here."""
         return self._rank.host.is_shared
 
+    @property
+    def interrupts(self) -> bool:
+        """Whether passes in flight elsewhere must not go on as runs."""
+        return False
+
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was anything to do."""
         rank = self._rank

@@ -162,6 +162,11 @@ class WatchedWorker:
         """Whether other workers may change what is found here."""
         return getattr(self._inner, "is_linked", False)
 
+    @property
+    def interrupts(self) -> bool:
+        """Whether passes in flight elsewhere must not go on as runs."""
+        return getattr(self._inner, "interrupts", False)
+
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run ahead, unwatched. Nobody who watches does that."""
         raise NotImplementedError("a watched worker keeps to the clock")

@@ -13,7 +13,7 @@ from aisimulate.engine.disk_tier import DiskTier
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.host_tier import BlockIdentities
 from aisimulate.engine.look_ahead import make_ahead_rank
-from aisimulate.engine.offload_group import OffloadCadenceGroup, OffloadGroup
+from aisimulate.engine.offload_group import OffloadCadenceGroup, OffloadGroup, Restless
 from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.params import DiskParams, OffloadParams, RankParams, SglangParams
@@ -82,9 +82,12 @@ def _offload_maker(
     is_shared = disk is not None and disk.is_shared
     offload = offload_params(rank, tier, BlockIdentities() if is_shared else None)
     shared_disk = DiskTier(disk) if disk is not None and is_shared else None
+    restless = Restless()
 
     def make(number: int) -> Worker:
-        del number
+        if dp_size > 1 and params.prefill_schedule_interval > 1:
+            restless.has_others = restless.has_others or number > 0
+            return _cadence_group(params, timer, offload, dp_size, restless)
         own_disk = None if disk is None or is_shared else DiskTier(disk)
         return _offload_worker(params, timer, offload, dp_size, shared_disk or own_disk)
 
@@ -94,11 +97,15 @@ def _offload_maker(
 def _offload_worker(
     params: RankParams, timer: PassTimer, offload: OffloadParams, dp_size: int, disk: DiskTier | None
 ) -> Worker:
-    has_cadence = dp_size > 1 and params.prefill_schedule_interval > 1
-    ranks = [make_offload_rank(params, timer, offload, disk, has_cadence) for _ in range(dp_size)]
-    if has_cadence:
-        return OffloadCadenceGroup([*ranks], params.prefill_schedule_interval)
+    ranks = [make_offload_rank(params, timer, offload, disk) for _ in range(dp_size)]
     return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
+
+
+def _cadence_group(
+    params: RankParams, timer: PassTimer, offload: OffloadParams, dp_size: int, restless: Restless
+) -> Worker:
+    ranks = [make_offload_rank(params, timer, offload, has_cadence=True) for _ in range(dp_size)]
+    return OffloadCadenceGroup([*ranks], params.prefill_schedule_interval, restless)
 
 
 def _sglang_worker(params: SglangParams, timer: PassTimer, dp_size: int, number: int) -> Worker:

@@ -32,12 +32,13 @@ class Sleeper(Protocol):
     """A worker that, though it is not busy, has to be started again at `wake_ns`.
 
     It has to be started at `background_ns` while more requests may come. What a *linked* one does may change
-    what others find.
+    what others find. One that `interrupts` counts the passes of all others.
     """
 
     wake_ns: int
     background_ns: int
     is_linked: bool
+    interrupts: bool
 
 
 class Fleet:
@@ -318,6 +319,15 @@ class Fleet:
             self._start(index, now_ns)
         if self._may_sleep:
             self._set_alarms(candidates, now_ns)
+            if self._linked and any(sleeper is not None and sleeper.interrupts for sleeper in self._sleepers):
+                self._cut_runs(now_ns)
+
+    def _cut_runs(self, now_ns: int) -> None:
+        """Let all runs in flight end with their next pass."""
+        for index, worker in enumerate(self._workers):
+            if worker.busy:
+                worker.cut(now_ns + 1)
+                self._ends[index] = worker.end_ns
 
     def _start(self, index: int, now_ns: int) -> None:
         """Start a pass on a worker if it is idle; passes of no length end and go on at once."""
