@@ -103,6 +103,7 @@ class SglangScheduler:
         if may_prefill and self.may_select:
             while not self._admit(work, now_ns) and not self.running and self.waiting:
                 if self.others_hold:
+                    self.ratio = 0.0  # estimated from nobody
                     break
                 work.rejected.append((self.waiting[0], self._blocked_by))
                 self._release(self.waiting.pop(0))

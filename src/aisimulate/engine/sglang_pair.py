@@ -139,6 +139,8 @@ class SglangDecodeRank(Destinations, SglangScheduler):
         passes = super().plan(now_ns)
         if self.rejected or self.retracted:
             self._releases += 1
+        if self.refusal is not None and not (self.selected or self.decoders.count):
+            self.estimate_from_nobody()
         self.unblocked = False
         ends = bool(self._done) and not self.selected
         self.eventful = bool(self.selected or self.rejected or self.retracted or ends)

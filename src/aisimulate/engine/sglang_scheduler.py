@@ -259,15 +259,18 @@ class SglangScheduler(PricedRun):
                 return False
             if opening > pool.free + pool.inactive:
                 self.lagging = True  # it has to wait
-                # What is reserved is estimated anew, from those that decode: nobody.
-                self.ratio.restart(0.0)
-                self.ratio.advance(not self.retracted)
+                self.estimate_from_nobody()
                 return False
         pool.take(opening)
         self._opening = opening
         self.run_batch = decoders.count
         self.run_context = decoders.context_tokens
         return True
+
+    def estimate_from_nobody(self) -> None:
+        """Somebody has to wait, and nobody decodes: what is reserved is estimated anew, from no one."""
+        self.ratio.restart(0.0)
+        self.ratio.advance(not self.retracted)
 
     def _plan_decode(self) -> int:
         inactive = self.pool.inactive
