@@ -24,7 +24,7 @@ class RankPass:
     `decode_batch` sequences decode, `decode_context` tokens long together when the pass begins. Beside them
     `prefills` are computed, and `replays`: what was generated before a preemption, behind the prompt.
     At its start some were `admitted`, `preempted` and `rejected`; `dequeued` are those that left the queue by
-    being computed. `cached`: those that were admitted with nothing of their prompt to compute; they decode.
+    being computed. `cached`: those that were admitted with nothing of their prompt to compute, and decode.
     """
 
     rank: int

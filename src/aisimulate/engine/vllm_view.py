@@ -61,7 +61,7 @@ class VllmRankView(SchedulerView):
         work.dequeued = work.admitted
         work.preempted = self._newly_preempted() if rank.preempted else []
         work.rejected = rank.rejected[:]
-        work.cached = [chunk.sequence for chunk in chunks if chunk.start == chunk.end]
+        work.cached = [s for s, start, end in chunks if start == end < s.end_tokens]
         return work
 
     def _computing(self) -> list[Sequence]:
