@@ -1,8 +1,8 @@
 """Pools that scale by random scripts: all requests, and what the policy is shown, as the reference ran them.
 
 Recorded with ai-dynamo-runtime 1.6.1. A case that is named KIND-SEED is that instance of
-tools/parity/fuzz_scaling.py, whose script stops asking for ticks when it ends; it has all requests. The other
-ones have the changes of the pools, and less of what is shown.
+tools/parity/fuzz_scaling.py (`crowded`: in a smaller pool), whose script stops asking for ticks when it ends;
+it has all requests. The other ones have the changes of the pools, and less of what is shown.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_every_kind_is_there() -> None:
         (spec["topology"]["kind"], rank["backend"], "aic_nextn" in rank)
         for spec, rank in zip(specs, ranks, strict=True)
     }
-    assert len(kinds) == 9  # all but aggregated fleets without drafts, which `test_scaling` has
+    assert len(kinds) == 11  # `test_scaling` has aggregated fleets of TensorRT-LLM without drafts
     queued = [
         item["num_queued_decode"]
         for case in CASES

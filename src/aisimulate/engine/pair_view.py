@@ -129,8 +129,3 @@ class _SglangPairView(_Handing, SglangRankView):
         entered = [*rank.selected, *rank.recent, *getattr(rank, "_done", ()), *rank.waiting, *rank.rejected]
         work.admitted = [s for s in entered if self._admitted.is_new(s, now_ns)]
         return work
-
-    def decode_lengths(self, work: RankPass) -> list[int]:
-        """Lengths of those that decode; who got a slot counts though it was retracted for want of pages."""
-        came = dict.fromkeys(work.admitted)
-        return [*super().decode_lengths(work), *(s.tokens for s in work.preempted if s in came)]
