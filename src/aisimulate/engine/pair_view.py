@@ -48,9 +48,15 @@ class _Handing:
 
     @property
     def waiting_lengths(self) -> list[int]:
-        """Tokens of the sequences in the queue, and of the prompts that are expected here."""
+        """Tokens of the sequences in the queue, and of the prompts that are expected here.
+
+        In a pool of vLLM, who was preempted counts with the prompt alone.
+        """
+        rank = self._rank
         lengths: list[int] = super().waiting_lengths  # type: ignore[misc]
-        if isinstance(rank := self._rank, Destinations):
+        if isinstance(rank, Destinations):
+            if not isinstance(rank, SglangScheduler):
+                lengths = [sequence.input_tokens for sequence in self._rank.waiting]
             lengths += [sequence.tokens for sequence in rank.arrived]
             lengths += [handoff.request.tokens for handoff in (*rank.pending, *rank.coming)]
         return lengths
