@@ -128,7 +128,9 @@ def _run_by_dynamo(payload: dict[str, Any], trace: str) -> tuple[int, list[Any]]
         fleet[f"{prefix}_engine_args"] = core._normalize_mocker_config(settings)
         workers = "num_workers" if role == "engine" else f"num_{role}_workers"
         fleet[workers] = topology[pool]["initial_workers"]
-    options = {name: traffic[name] for name in ("replay_concurrency",) if name in traffic}
+    options = {
+        name: traffic[name] for name in ("replay_concurrency", "arrival_speedup_ratio") if name in traffic
+    }
     result = core.run_mocker_trace_replay(
         [trace],
         trace_block_size=traffic["trace_block_size"],

@@ -1,6 +1,6 @@
 """Random replays whose pools scale by a script, through two interpreters: ours, and the reference's.
 
-fuzz_scaling.py gen KIND NUMBER SEED INSTANCES.jsonl     KIND: vllm, trtllm or sglang, then -pair, -mtp
+fuzz_scaling.py gen KIND NUMBER SEED INSTANCES.jsonl     KIND: a backend, then -pair, -mtp, -crowded
 PYTHON fuzz_scaling.py run INSTANCES.jsonl RESULTS.jsonl
 fuzz_scaling.py diff OURS.jsonl THEIRS.jsonl             every token at 1 ns, and what the policy sees
 
@@ -63,7 +63,7 @@ def instance(seed: int, kind: str) -> Instance:
         }
         for _ in range(draw.randint(1, 8))
     ]
-    return {
+    item: Instance = {
         "seed": seed,
         "is_pair": pair,
         "rank": rank,
@@ -74,6 +74,9 @@ def instance(seed: int, kind: str) -> Instance:
         "step_ms": draw.choice([7.0, 20.0, 33.0]),
         "decisions": decisions,
     }
+    if "crowded" in features:
+        _crowd(draw, rank, item["rows"])
+    return item
 
 
 def _rank(draw: random.Random, backend: str) -> dict[str, Any]:
@@ -95,6 +98,18 @@ def _rank(draw: random.Random, backend: str) -> dict[str, Any]:
             "schedule_conservativeness": draw.choice([0.1, 0.3]),
         }
     return rank
+
+
+def _crowd(draw: random.Random, rank: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Leave so little room that requests give way to each other."""
+    rank["num_gpu_blocks"] = draw.choice([13, 16, 20, 24]) * 4 // rank["block_size"]
+    rank["max_num_seqs"] = draw.choice([3, 8])
+    rank["timing_model"] = draw.choice([FIXED, FIXED | {"prefill_ms": 2.0}, {"type": "polynomial"}])
+    if rank["backend"] == "vllm":
+        rank["preemption_mode"] = draw.choice(["lifo", "fifo"])
+    for row in rows:
+        row["input_length"] = min(row["input_length"], draw.choice([8, 20, 30]))
+        row["hash_ids"] = row["hash_ids"][: -(-row["input_length"] // BLOCK)]
 
 
 def _rows(draw: random.Random) -> list[dict[str, Any]]:
