@@ -77,12 +77,12 @@ class SglangRankView(SchedulerView):
         return victims
 
     def decode_lengths(self, work: RankPass) -> list[int]:
-        """Lengths at the start of the pass that just began of those that decode in it, or were to."""
-        retracted = [sequence.tokens for sequence in work.preempted]
-        if not work.decode_batch:
-            return retracted
+        """Lengths at the start of the pass that just began of those that decode in it, or have no room to."""
+        if self._rank.selected:
+            return []
         passes = self._rank.decoders.passes
-        return [*(passes + sequence.base for sequence in self._rank.decoders.members), *retracted]
+        decoding = [passes + sequence.base for sequence in self._rank.decoders.members]
+        return decoding + [sequence.tokens for sequence in work.preempted]
 
     def is_decoding(self, sequence: Sequence) -> bool:
         """Whether a sequence decodes in the next pass without prefills."""

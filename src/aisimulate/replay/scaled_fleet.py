@@ -269,7 +269,7 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
         return bool(self._actions)
 
     def _submit(self, handoff: Handoff) -> None:
-        if self._now_ns >= self._scaler.tick_ns:
+        if self._now_ns >= self._scaler.tick_ns and handoff.reserved_ns is None:
             # A pair places what arrives together with a tick after it.
             self._behind_tick.append((self._submit, handoff))
         elif self._scaler.pools[0].pool.active:
