@@ -31,6 +31,10 @@ class FrontendConfig(StrictModel):
     """
 
     preset: PresetName | None = None
+    """values fitted on published benchmarks"""
     stream_interval: Interval | None = None
+    """tokens that a client sees together :unit: tokens"""
     ttft_offset_ms: Millis | None = None
+    """how much later than the engine a client sees anything"""
     receive_interval: Interval | None = None
+    """every how many passes a busy engine looks for new requests :unit: passes"""
