@@ -15,6 +15,7 @@ from contextlib import closing
 import pytest
 import yaml
 
+from aisimulate.cli import export as export_command
 from aisimulate.cli import runs as runs_command
 from aisimulate.cli.run_files import find_run, new_run_path
 from aisimulate.cli.spica import main
@@ -312,7 +313,7 @@ class TestRunsCommand:
 
     def test_the_payload_of_a_candidate_can_be_simulated(self, capsys, tmp_path):
         capsys.readouterr()
-        assert runs_command.main(["payload", "last", "best"]) == 0
+        assert export_command.main(["last", "best", "--to", "replay"]) == 0
         (tmp_path / "payload.json").write_text(capsys.readouterr().out)
         report = execute(json.loads((tmp_path / "payload.json").read_text()))
         with Ledger.open_ledger(find_run("last")) as ledger:

@@ -14,14 +14,12 @@ from aisimulate.cli.recorded import (
     add_run_argument,
     find_candidate,
     named_run,
-    payload_of,
     ranked_candidates,
     run_of,
 )
 from aisimulate.cli.run_files import all_runs, find_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
-from aisimulate.replay.observe.sinks import json_line
 from aisimulate.report.again import again_text, replay_again, replay_with_seeds, spread_text
 from aisimulate.report.files import check_writable, write_file
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
@@ -63,9 +61,7 @@ def _parser() -> OneLineParser:
     compared.set_defaults(run=_compare)
     replayed = commands.add_parser("replay", help="replay candidates alone, and hold them against the record")
     replayed.set_defaults(run=_replay)
-    payload = commands.add_parser("payload", help="what was replayed for a candidate, for `simulate`")
-    payload.set_defaults(run=_payload)
-    for command in (shown, exported, compared, replayed, payload):
+    for command in (shown, exported, compared, replayed):
         add_run_argument(command)
     compared.add_argument("other", metavar="OTHER", help="the run to compare it with")
     replayed.add_argument(
@@ -80,7 +76,6 @@ def _parser() -> OneLineParser:
         metavar="N",
         help="also with N other seeds, and show how far apart the results lie",
     )
-    payload.add_argument("candidate", metavar="CANDIDATE", help="its number in `runs show`, or `best`")
     return parser
 
 
@@ -131,8 +126,3 @@ def _replay(arguments: argparse.Namespace) -> int:
     if spreads:
         text += "\n" + spread_text(run.config.goal, spreads)
     return show(_PROG, text, FAILED if any(again.differences for again in repeats) else DONE)
-
-
-def _payload(arguments: argparse.Namespace) -> int:
-    run = named_run(arguments.run_name)
-    return show(_PROG, json_line(payload_of(run, arguments.candidate)), DONE)
