@@ -254,7 +254,10 @@ def test_the_table_shows_latency_in_natural_units_and_every_share():
     }
     out = ranking_text(goal, [candidate(-1234.0, **metrics)], 5)
     row = next(line for line in out.splitlines() if "DEP8" in line)
-    assert " ".join(row.split()) == "1 DEP8 2 16 8192/256 vllm 1,234.0 0.0 50.0 37.5% 10.0 / 20.0 - / - / - 25.0%"
+    assert (
+        " ".join(row.split())
+        == "1 DEP8 2 16 8192/256 vllm 1,234.0 0.0 50.0 37.5% 10.0 / 20.0 - / - / - 25.0%"
+    )
     assert "requests: 4 of 8 completed, 3 within the SLA" in out
 
 

@@ -129,14 +129,7 @@ class CalibrationSource(StrictModel):
 
 
 class Calibration(StrictModel):
-    """A calibration file.
-
-    `prefill_scale` multiplies passes that hold prefill tokens, `decode_scale` those that only decode. With
-    `points`, both are multiplied by the step scale of the load. `step_model` takes the place of the timing
-    provider. `ttft_offset_ms` is added to every TTFT. `timing_mode` says how mixed passes are timed; null
-    leaves it to the engine's settings. `scheduling_look_ahead` is what it was fitted with. `notes` say what
-    the data did not identify.
-    """
+    """A calibration file."""
 
     version: int
     """version of the file format :rule: 1"""

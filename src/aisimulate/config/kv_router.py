@@ -30,12 +30,7 @@ _NEEDS: dict[str, tuple[str, str]] = {
 
 
 class KvRouterConfig(StrictModel):
-    """How requests are placed by cache content and load; costs are in blocks.
-
-    `overlap_score_weight` is an old name: it sets `prefill_load_scale`, and 0 takes the credit away too.
-    `tie_break` and `seed` are ours: equal costs go to the first target or to a drawn one, and `seed` is that
-    of all draws.
-    """
+    """How requests are placed by cache content and load; `tie_break` and `seed` are ours."""
 
     field_aliases: ClassVar[Mapping[str, str]] = {"temperature": "router_temperature"}
 

@@ -98,13 +98,7 @@ class StateCache(StrictModel):
 
 
 class RankConfig(StrictModel):
-    """One attention-DP rank. `block_size` in tokens (its default depends on the backend), bandwidth in GB/s.
-
-    A speed-up ratio of 0 means unscaled, like 1. `timing_mode` says how a pass is timed that prefills and
-    decodes: `additive` as one forward after the other, `fused` as one forward, `half` as the mean of both.
-    `prefill_scale` multiplies the times of passes that hold prompt tokens, `decode_scale` all others.
-    `scheduling_look_ahead`: how many passes before it begins a pass is planned.
-    """
+    """One attention-DP rank; the default of `block_size` depends on the backend."""
 
     field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
 

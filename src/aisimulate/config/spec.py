@@ -129,10 +129,7 @@ class ReplayRequest(TolerantModel):
 
 
 class ReplaySpec(TolerantModel):
-    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop.
-
-    `calibration` corrects the pass times of the one engine that it was made for.
-    """
+    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop."""
 
     version: int = VERSION
     """version of the payload format :rule: 1"""

@@ -28,11 +28,7 @@ class FixedTiming(StrictModel):
 
 
 class LinearTiming(StrictModel):
-    """A step model without tables, in ms: what a pass costs, and what each item of it adds.
-
-    `mixed_decode_ms` comes on top of `decode_ms` for each request that decodes in a pass that prefills;
-    `context_token_ms` counts for each token of the lengths of those that decode.
-    """
+    """A step model without tables, in ms: what a pass costs, and what each item of it adds."""
 
     type: Literal["linear"] = "linear"
     """a constant, and so much for each item of a pass"""

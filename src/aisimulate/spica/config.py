@@ -48,12 +48,7 @@ _ASK_LIMITS = ("max_suggest_seconds", "max_suggest_mb")
 
 
 class SweepConfig(SpicaModel):
-    """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap.
-
-    `max_trials` counts suggestions of the whole search, repeated ones too; with it, only rounds that were
-    asked for limit the search as well. `max_seconds` ends it: no candidate is begun later. `policy` chooses
-    between a good answer (`rapid`, by `sampler`), the proven best (`thorough`) and a quick one (`focused`).
-    """
+    """How long and how wide to search."""
 
     max_rounds: CountInt = 20
     """rounds of suggestions per deployment mode :unit: rounds"""
@@ -176,10 +171,7 @@ class _Source:
 
 
 class SmartSearchConfig(SpicaModel):
-    """A whole sweep: the deployments, the traffic, the goal and the effort.
-
-    `calibration` corrects the pass times of one engine; other candidates are refused.
-    """
+    """A whole sweep: the deployments, the traffic, the goal and the effort."""
 
     search_space: SearchSpace
     """the deployments to choose from"""

@@ -107,12 +107,7 @@ class SLATarget(SpicaModel):
 
 
 class OptimizationGoal(SpicaModel):
-    """The target, its SLA, and the objectives of a pareto target.
-
-    With `strict_sla` the means of a candidate must meet the SLA, or it is infeasible. So is one whose data
-    are trusted less than `min_confidence`; `low` lets all pass. `min_goodput_rps` is
-    what `min_gpus` sizes for: requests per second that meet the SLA.
-    """
+    """The target, its SLA, and the objectives of a pareto target."""
 
     target: Target = OptimizationTarget.THROUGHPUT
     """what to optimise (latencies are means, and minimised); `min_gpus` finds the fewest GPUs of a fleet

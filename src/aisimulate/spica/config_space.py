@@ -57,15 +57,7 @@ class SearchSpace(SpicaModel):
     """Deployments to choose from: scalars are pinned, lists are searched when they hold several choices.
 
     Every field name and default is fixed (spec 05 sections 1.2 and 1.3); times in seconds, bandwidths
-    in GB/s, block sizes in tokens. `context_length` None means the model's own maximum; `min_endpoint` is
-    the planner's floor of replicas per role. `include_single_gpu_moe` also tries one-GPU workers of a mixture
-    of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched;
-    `timing_mode` says whether aggregated workers time a mixed pass as two forwards, as one or by the mean;
-    `scheduling_look_ahead` how many passes (0 or 1) before it begins one is planned.
-    `agg_num_gpu_blocks` and the like give the KV blocks of a rank instead of estimating them.
-    `backend_version` names the version of the timing data per backend; `custom_choices` lets lists hold
-    values off their grid; `aic_nextn_choices` and `num_g2_blocks_choices` search what is pinned otherwise.
-    Repeated choices are dropped and reported in `notes`.
+    in GB/s, block sizes in tokens. Repeated choices are dropped and reported in `notes`.
     """
 
     model_name: Text
