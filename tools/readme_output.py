@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 DEMO = "examples/aisimulate/spica/configs/quickstart.yaml"
-BLOCK = re.compile(r"(<!-- demo output:[^\n]*\n```\n).*?(```\n<!-- end of demo output -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- demo output:[^\n]*\n```text\n).*?(```\n<!-- end of demo output -->)", re.DOTALL)
 
 
 def demo_output() -> str:

@@ -11,7 +11,7 @@ import yaml
 from aisimulate.cli.main import main
 from aisimulate.spica.ledger import Ledger
 from tests.api.test_api import SEARCH
-from tests.page.made_run import asked, outcome, sample
+from tests.page.made_run import asked, made_run, outcome, sample
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "index.md"
 
@@ -53,7 +53,33 @@ def missed_sla(folder):
     return ["runs", "show", str(path)]
 
 
+def other_file(folder):
+    (folder / "notes.txt").write_text("mine")
+    made_run(folder / "made.sqlite", 4)
+    return ["report", str(folder / "made.sqlite"), "-o", str(folder / "notes.txt")]
+
+
+def running(folder):
+    HELD.append(Ledger.create(folder / "running.sqlite"))
+    return ["spica", "--resume", str(folder / "running.sqlite")]
+
+
+def no_such_trace(folder):
+    path = folder / "search.yaml"
+    path.write_text(yaml.safe_dump(SEARCH | {"workload": {"trace_path": str(folder / "none.jsonl")}}))
+    return ["spica", "--config", str(path), "--no-run", "--dry-run"]
+
+
+HELD = []
 COMMANDS = {
+    "did you mean": lambda folder: [*search(folder, gpu_budgett=8), "--dry-run"],
+    "leave no memory for KV cache": lambda folder: [
+        *search(folder, model_name="meta-llama/Meta-Llama-3.1-70B"),
+        "--dry-run",
+    ],
+    "no such file": no_such_trace,
+    "exists already": other_file,
+    "another process is writing this run": running,
     "unknown hardware_sku": lambda folder: [*search(folder, hardware_sku="h2000"), "--dry-run"],
     "'NAME' is not bundled, and there is no such folder": lambda folder: [
         *search(folder, model_name="NAME"),

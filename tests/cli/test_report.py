@@ -247,13 +247,17 @@ def test_the_table_shows_latency_in_natural_units_and_every_share():
         "goodput_completed_requests": 3.0,
         "num_requests": 8.0,
         "completed_requests": 4.0,
-        "mean_ttft_ms": 10.0,
+        "median_ttft_ms": 10.0,
         "p99_ttft_ms": 20.0,
+        "mean_output_token_throughput_per_user": 50.0,
         "prefix_cache_reused_ratio": 0.25,
     }
     out = ranking_text(goal, [candidate(-1234.0, **metrics)], 5)
     row = next(line for line in out.splitlines() if "DEP8" in line)
-    assert " ".join(row.split()) == "1 DEP8 2 16 8192/256 vllm 1,234.0 0.0 37.5% 10.0 / 20.0 - / - / - 25.0%"
+    assert (
+        " ".join(row.split())
+        == "1 DEP8 2 16 8192/256 vllm 1,234.0 0.0 50.0 37.5% 10.0 / 20.0 - / - / - 25.0%"
+    )
     assert "requests: 4 of 8 completed, 3 within the SLA" in out
 
 
@@ -312,9 +316,9 @@ def test_what_was_not_served_is_told(rejections, text):
 
 
 def test_the_itl_column_shows_the_longest_stall():
-    metrics = {"mean_itl_ms": 18.4, "p99_itl_ms": 9.0, "max_itl_ms": 12345.6}
+    metrics = {"median_itl_ms": 18.4, "p99_itl_ms": 9.0, "max_itl_ms": 12345.6}
     out = ranking_text(OptimizationGoal(), [candidate(**metrics)], 5)
-    assert "ITL ms mean/p99/max" in out
+    assert "ITL ms p50/p99/max" in out
     assert "18.4 / 9.0 / 12,345.6" in out
 
 

@@ -32,7 +32,7 @@ def own_folder(tmp_path, monkeypatch):
 
 def documented_commands():
     section = DOCUMENT.read_text().partition("## From nothing to a deployment")[2]
-    block = re.search(r"```\n(.*?)```", section, re.DOTALL)[1].replace("\\\n", " ")
+    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1].replace("\\\n", " ")
     return [shlex.split(line) for line in block.splitlines()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,10 +146,44 @@ def test_compose_joins_the_pools_of_tensorrt_llm_by_its_server():
     }
 
 
-def test_compose_says_that_pools_of_vllm_need_a_proxy():
+def options(command, name):
+    return [command[at + 1] for at, word in enumerate(command) if word == name]
+
+
+def test_compose_joins_the_pools_of_vllm_by_its_router():
     export, front = front_of(disagg())
-    assert front is None
-    assert any("a proxy for the engine has to join the two pools" in remark for remark in export.remarks)
+    command = front["command"]
+    assert front["image"].startswith("vllm/vllm-router:")
+    assert options(command, "--prefill") == ["http://prefill-0:8000", "http://prefill-1:8000"]
+    assert options(command, "--decode") == ["http://decode-0:8000"]
+    known = recorded("vllm_router")["flags"]
+    assert [word for word in command if word.startswith("--") and word not in known] == []
+    services = yaml.safe_load(export.files["compose.yaml"])["services"]
+    shell, at_own_address = services["prefill-0"]["entrypoint"][:2], services["prefill-0"]["entrypoint"][2]
+    assert shell == ["/bin/sh", "-c"]
+    ran = subprocess.run(
+        [*shell, at_own_address.replace("$$", "$"), "vllm", "sh", "-c", "echo $VLLM_NIXL_SIDE_CHANNEL_HOST"],
+        capture_output=True,
+        text=True,
+    )
+    assert re.fullmatch(r"[0-9a-f.:]+\n", ran.stdout), ran.stderr
+
+
+def test_kubernetes_joins_the_pools_of_vllm_and_says_that_others_are_not_joined():
+    export = export_candidate(disagg(), GOAL, "kubernetes")
+    documents = list(yaml.safe_load_all(export.files["kubernetes.yaml"]))
+    named = {(document["kind"], document["metadata"]["name"]): document for document in documents}
+    services = {name for kind, name in named if kind == "Service"}
+    (front,) = (name for kind, name in named if kind == "Deployment" and name.endswith("-front"))
+    assert front in services
+    pod = named["Deployment", front]["spec"]["template"]["spec"]["containers"][0]
+    reached = [*options(pod["command"], "--prefill"), *options(pod["command"], "--decode")]
+    assert {url.removeprefix("http://").removesuffix(":8000") for url in reached} == services - {front}
+    worker = named["Deployment", front.replace("-front", "-prefill")]["spec"]["template"]["spec"]
+    assert worker["containers"][0]["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    for backend in ("sglang", "trtllm"):
+        remarks = export_candidate(disagg(backend), GOAL, "kubernetes").remarks
+        assert any("a proxy for the engine has to join the two pools" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize(("config", "target"), [(agg("sglang"), "vllm"), (agg("trtllm"), "llm-d")])

@@ -148,6 +148,10 @@ def test_the_command_prints_json(files, capsys):
 def test_the_page_overlays_both_distributions(files, tmp_path, capsys):
     measured, simulated = files(made.vllm(), made.own_records(scale=1.25))
     page = tmp_path / "page.html"
+    page.write_text("another's page")
+    assert main(["compare", str(measured), str(simulated), "--html", str(page)]) == 2
+    assert page.read_text() == "another's page"
+    page.unlink()
     assert main(["compare", str(measured), str(simulated), "--html", str(page)]) == 0
     text = page.read_text()
     data = json.loads(text.split('id="page-data">')[1].split("</script>")[0])

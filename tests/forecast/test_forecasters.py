@@ -19,6 +19,7 @@ from aisimulate.forecast import (
     predictor_fields,
 )
 from aisimulate.forecast.forecaster import SeriesForecaster
+from aisimulate.forecast.make import check_family
 from aisimulate.forecast.models import LastValue, LocalLinearTrend
 
 LIGHT = [name for name in PRESETS if not name.startswith(("arima", "prophet"))]
@@ -193,3 +194,9 @@ def test_the_past_is_learnt_and_idle_windows_after_it_say_nothing():
     forecaster.observe(Window(1, 50, 5))
     forecaster.observe(Window(0, 0, 0))
     assert forecaster.predict() == Window(0, 50, 5)
+
+
+def test_a_preset_in_place_of_a_family_is_written_out():
+    written = "names a preset: write load_predictor: 'ridge', load_predictor_log1p: true, ridge_lags: 8"
+    with pytest.raises(ValueError, match=written):
+        check_family("ridge_ar8_log1p")

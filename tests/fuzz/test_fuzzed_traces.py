@@ -48,7 +48,6 @@ def test_every_format_is_fuzzed():
 
 @settings(
     max_examples=500,
-    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

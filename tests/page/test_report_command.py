@@ -43,6 +43,7 @@ def test_it_writes_where_it_is_told(ledger, tmp_path):
         (["made", "-o", "made.sqlite"], "would overwrite the input"),
         (["made", "--port", "80"], "--port: has no effect without --serve"),
         (["made", "--serve", "-o", "x.html"], "--output: has no effect with --serve"),
+        (["made", "--serve", "--overwrite"], "--overwrite: has no effect with --serve"),
     ],
 )
 def test_what_it_refuses(ledger, capsys, options, problem):
@@ -50,6 +51,19 @@ def test_what_it_refuses(ledger, capsys, options, problem):
     error = capsys.readouterr().err
     assert problem in error
     assert error.count("\n") == 1
+
+
+def test_only_a_page_of_ours_is_replaced_unasked(ledger, capsys):
+    page = ledger.parent / "page.html"
+    assert main(["made", "-o", str(page)]) == 0
+    assert main(["made", "-o", str(page), "--gpu-hour-price", "3"]) == 0
+    assert "Cost per million output tokens" in page.read_text()
+    page.write_text("# my notes\n")
+    assert main(["made", "-o", str(page)]) == 2
+    assert "exists already, and is no page of aisimulate" in capsys.readouterr().err
+    assert page.read_text() == "# my notes\n"
+    assert main(["made", "-o", str(page), "--overwrite"]) == 0
+    assert page.read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "x"])

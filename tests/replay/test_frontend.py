@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import AISimulateError
 from aisimulate.replay.execute import execute
+from aisimulate.replay.invariants.checker import InvariantChecker
 from engine.test_differential import budget
 from oracle.fleet import replay
 from oracle.records import oracle_records, report_records
@@ -24,6 +25,7 @@ from oracle.strategies import (
     turnstile_scenarios,
 )
 from oracle.summary import summary
+from tests.fuzz.test_fuzzed_configs import PAYLOADS
 
 
 def without_drafts(scenario: Scenario, look_ahead: int) -> dict:
@@ -270,3 +272,12 @@ def test_what_is_not_built_is_refused_by_name(frontend: dict, rank: dict, spec: 
         served(frontend, [(0.0, 8, 2)], rank, **spec)
     assert str(caught.value).startswith("spec.frontend.")
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["aggregated", "pair"])
+def test_invariants_hold_of_what_clients_see(kind):
+    payload = PAYLOADS["plain" if kind == "aggregated" else "pair"]
+    seen = {"stream_interval": 3, "ttft_offset_ms": 2.5}
+    spec = payload["spec"] | {"frontend": seen}
+    report = execute(payload | {"spec": spec}, observers=[InvariantChecker(thorough=True)])
+    assert report["frontend"]["ttft_offset_ms"] == 2.5

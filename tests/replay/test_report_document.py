@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aisimulate.replay.execute import execute
+from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "report.md").read_text()
@@ -50,6 +51,10 @@ def test_every_key_of_a_replay_is_described(spec):
     report = execute({"spec": spec, "traffic": TRAFFIC})
     keys = {STATISTIC.sub("", key) for key in report} | set(report["per_request"][0])
     assert keys - NAMED == set()
+
+
+def test_keys_of_candidates_replayed_in_part_are_described():
+    assert {EARLY_STOP_KEY, FIRST_SESSIONS_KEY} <= NAMED
 
 
 @pytest.mark.parametrize("module", ["report.py", "agentic_report.py"])

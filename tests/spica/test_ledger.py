@@ -15,6 +15,7 @@ from contextlib import closing
 import pytest
 import yaml
 
+from aisimulate.cli import export as export_command
 from aisimulate.cli import runs as runs_command
 from aisimulate.cli.run_files import find_run, new_run_path
 from aisimulate.cli.spica import main
@@ -310,9 +311,27 @@ class TestRunsCommand:
         assert runs_command.main(["replay", "last", "best"]) == 1
         assert "1 figures differ: num_requests was 1" in capsys.readouterr().out
 
+    def test_programs_get_the_same_as_json(self, capsys):
+        def told(*words):
+            capsys.readouterr()
+            assert runs_command.main([*words, "--format", "json"]) == 0
+            return json.loads(capsys.readouterr().out)
+
+        (listed,) = told("list")["runs"]
+        shown = told("show", "last", "--top", "1")
+        assert shown["format"] == "aisimulate.runs.ranking"
+        assert {name: shown[name] for name in listed} == listed
+        (first,) = shown["ranked"]
+        assert first["objectives"] == listed["best"]
+        (replayed,) = told("replay", "last", str(first["candidate"]))["replays"]
+        assert (replayed["objectives"], replayed["differences"]) == (listed["best"], [])
+        compared = told("compare", "last", "last")
+        assert compared["rows"]["attempts"] == [str(listed["attempts"])] * 2
+        assert runs_command.main(["show", "last", "--format", "json", "--gpu-hour-price", "1"]) == 2
+
     def test_the_payload_of_a_candidate_can_be_simulated(self, capsys, tmp_path):
         capsys.readouterr()
-        assert runs_command.main(["payload", "last", "best"]) == 0
+        assert export_command.main(["last", "best", "--to", "replay"]) == 0
         (tmp_path / "payload.json").write_text(capsys.readouterr().out)
         report = execute(json.loads((tmp_path / "payload.json").read_text()))
         with Ledger.open_ledger(find_run("last")) as ledger:

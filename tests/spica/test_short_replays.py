@@ -9,7 +9,6 @@ from search_fakes import Notes
 from spica_walk import PINNED, changed
 
 from aisimulate.cli import export as export_command
-from aisimulate.cli import runs as runs_command
 from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.report.figures import figures
 from aisimulate.report.fronts import front_area
@@ -129,9 +128,8 @@ def test_what_was_replayed_in_part_has_no_payload(tmp_path, capsys):
     path = tmp_path / "run.sqlite"
     with Ledger.create(path) as ledger:
         search(SEVERAL, ledger=ledger)
-    assert runs_command.main(["payload", str(path), "1"]) == 2
     assert export_command.main([str(path), "1", "--to", "replay"]) == 2
-    assert capsys.readouterr().err.count("candidate 1 was replayed in part, which no payload says") == 2
+    assert "candidate 1 was replayed in part, which no payload says" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("goal", ["throughput_per_gpu", "pareto"])

@@ -66,6 +66,9 @@ def test_one_variant_alone_and_values_replaced(whatif):
 
 def test_a_page_with_a_tornado(whatif, tmp_path):
     page = tmp_path / "page.html"
+    page.write_text("another's page")
+    assert whatif("--html", page, "--goal", "e2e_latency")[0] == 2
+    page.unlink()
     assert whatif("--html", page, "--goal", "e2e_latency")[0] == 0
     text = page.read_text()
     (plot,) = data_of(text)["plots"]

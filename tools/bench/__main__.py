@@ -13,6 +13,7 @@ import sysconfig
 from pathlib import Path
 
 from tools.bench.measuring import BenchError, Side, compare
+from tools.bench.page import PAGE, written
 from tools.bench.scenarios import BENCHMARKS, Benchmark
 from tools.bench.table import Row, table_lines
 
@@ -22,7 +23,8 @@ OURS = Side(sys.executable, "runtime")
 def main() -> int:
     """Run the suite; 1 when a bound is missed, 2 when a run failed."""
     arguments = _parser().parse_args()
-    print("\n".join(_machine()), flush=True)
+    machine = _machine()
+    print("\n".join(machine), flush=True)
     try:
         rows = [_row(benchmark, arguments) for benchmark in _chosen(arguments)]
     except BenchError as error:
@@ -33,7 +35,11 @@ def main() -> int:
         return 2
     print("\n".join(table_lines(rows)))
     missed = [text for row in rows for text in row.missed()]
-    print("\n".join(missed or ["every bound that could be checked holds"]))
+    verdict = missed or ["every bound that could be checked holds"]
+    print("\n".join(verdict))
+    if arguments.write:
+        lines = [*machine, f"medians of {arguments.runs}", "", *table_lines(rows), "", *verdict]
+        PAGE.write_text(written(PAGE.read_text("utf-8"), lines), "utf-8")
     return 1 if missed else 0
 
 
@@ -48,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=int, default=3, metavar="N", help="runs per side (default: %(default)s)"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios whose name contains TEXT")
+    parser.add_argument("--write", action="store_true", help="also write docs/performance.md")
     return parser
 
 

@@ -13,7 +13,7 @@ from aisimulate.cli.ranges import one_of
 from aisimulate.fidelity.comparison import compare_runs
 from aisimulate.fidelity.measured.formats import FORMATS, read_run
 from aisimulate.report.comparison import comparison_json, comparison_table
-from aisimulate.report.files import check_writable
+from aisimulate.report.files import check_page, check_writable
 from aisimulate.report.page.comparison import comparison_page
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
     inputs = [arguments.measured, arguments.simulated]
     if arguments.html is not None:
         check_writable(arguments.html, inputs, "--html")
+        check_page(arguments.html, "--html")
     measured = read_run(arguments.measured, arguments.measured_format, arguments.measured_run)
     simulated = read_run(arguments.simulated, arguments.simulated_format, arguments.simulated_run)
     comparison = compare_runs(measured, simulated)

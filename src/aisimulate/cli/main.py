@@ -97,7 +97,7 @@ def _parser() -> OneLineParser:
 
     from aisimulate.cli.parser import OneLineParser  # noqa: PLC0415
 
-    commands = "\n".join(f"  {name:<10}{text}" for name, (_, text) in COMMANDS.items())
+    commands = "\n".join(f"  {name:<11}{text}" for name, (_, text) in COMMANDS.items())
     parser = OneLineParser(
         prog="aisimulate",
         description="Which LLM-serving deployment should I run for this model, hardware, traffic and SLA?",

@@ -14,6 +14,7 @@ from aisimulate.cli.recorded import run_of
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.report.page.render import page_html
+from aisimulate.spica.ledger import Ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,9 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
             text = page_html(run_of(self._path), gpu_hour_price=self._gpu_hour_price, live=True)
             return HTTPStatus.OK, "text/html", text
         if self.path == "/state":
-            run = run_of(self._path)
-            state = {"attempts": len(run.attempts), "status": run.status}
-            return HTTPStatus.OK, "application/json", json.dumps(state)
+            with Ledger.open_ledger(self._path) as ledger:
+                return HTTPStatus.OK, "application/json", json.dumps(ledger.progress())
         return HTTPStatus.NOT_FOUND, "text/plain", "there is only /\n"
 
     def _is_addressed_here(self) -> bool:

@@ -14,7 +14,7 @@ from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.recorded import add_run_argument, named_run, run_of
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
-from aisimulate.report.files import check_writable, write_file
+from aisimulate.report.files import check_page, check_writable, write_file
 from aisimulate.report.inside import look_inside
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
@@ -42,6 +42,9 @@ def _parser() -> OneLineParser:
     add_run_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="where to write it (default: RUN.html, here)"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a FILE that is no page of ours, too"
     )
     add_price_option(parser)
     parser.add_argument(
@@ -76,11 +79,15 @@ def _run(arguments: argparse.Namespace) -> int:
             raise InputError("--compare: has no effect with --serve")
         if arguments.inside:
             raise InputError("--inside: has no effect with --serve, whose candidates still change")
+        if arguments.overwrite:
+            raise InputError("--overwrite: has no effect with --serve, which writes no file")
         return serve_page(path, port=arguments.port or 0, gpu_hour_price=arguments.gpu_hour_price)
     if arguments.port is not None:
         raise InputError("--port: has no effect without --serve")
     output = arguments.output or Path(f"{path.stem}.html")
     check_writable(output, [path])
+    if not arguments.overwrite:
+        check_page(output)
     other = None if arguments.compare is None else named_run(arguments.compare)
     run = run_of(path)
     inside = {

@@ -14,16 +14,15 @@ from aisimulate.cli.recorded import (
     add_run_argument,
     find_candidate,
     named_run,
-    payload_of,
     ranked_candidates,
     run_of,
 )
 from aisimulate.cli.run_files import all_runs, find_run
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
-from aisimulate.replay.observe.sinks import json_line
 from aisimulate.report.again import again_text, replay_again, replay_with_seeds, spread_text
 from aisimulate.report.files import check_writable, write_file
+from aisimulate.report.run_documents import again_json, comparison_json, list_json, show_json
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
 from aisimulate.spica.candidate_payload import replayable_config
 
@@ -63,10 +62,12 @@ def _parser() -> OneLineParser:
     compared.set_defaults(run=_compare)
     replayed = commands.add_parser("replay", help="replay candidates alone, and hold them against the record")
     replayed.set_defaults(run=_replay)
-    payload = commands.add_parser("payload", help="what was replayed for a candidate, for `simulate`")
-    payload.set_defaults(run=_payload)
-    for command in (shown, exported, compared, replayed, payload):
+    for command in (shown, exported, compared, replayed):
         add_run_argument(command)
+    for command in (listed, shown, compared, replayed):
+        command.add_argument(
+            "--format", choices=("table", "json"), default="table", help="default: %(default)s"
+        )
     compared.add_argument("other", metavar="OTHER", help="the run to compare it with")
     replayed.add_argument(
         "candidates",
@@ -80,7 +81,6 @@ def _parser() -> OneLineParser:
         metavar="N",
         help="also with N other seeds, and show how far apart the results lie",
     )
-    payload.add_argument("candidate", metavar="CANDIDATE", help="its number in `runs show`, or `best`")
     return parser
 
 
@@ -91,13 +91,16 @@ def _list(arguments: argparse.Namespace) -> int:
             runs.append(run_of(path))
         except (AISimulateError, ValueError) as error:
             say(f"{_PROG}: {error}")
-    return show(_PROG, list_text(runs), DONE)
+    return show(_PROG, list_json(runs) if arguments.format == "json" else list_text(runs), DONE)
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    return show(
-        _PROG, show_text(named_run(arguments.run_name), arguments.top, arguments.gpu_hour_price), DONE
-    )
+    run = named_run(arguments.run_name)
+    if arguments.format == "table":
+        return show(_PROG, show_text(run, arguments.top, arguments.gpu_hour_price), DONE)
+    if arguments.gpu_hour_price is not None:
+        raise InputError("--gpu-hour-price: adds a column to the table, and nothing to --format json")
+    return show(_PROG, show_json(run, arguments.top), DONE)
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -112,7 +115,8 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _compare(arguments: argparse.Namespace) -> int:
     left, right = (named_run(name) for name in (arguments.run_name, arguments.other))
-    return show(_PROG, comparison_text(left, right), DONE)
+    written = comparison_json if arguments.format == "json" else comparison_text
+    return show(_PROG, written(left, right), DONE)
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -127,12 +131,9 @@ def _replay(arguments: argparse.Namespace) -> int:
         if arguments.seeds is not None:
             spreads.append(replay_with_seeds(config, number, candidate, arguments.seeds))
         say(f"{_PROG}: {place} of {len(chosen)} replayed")
-    text = again_text(run.config.goal, repeats)
-    if spreads:
-        text += "\n" + spread_text(run.config.goal, spreads)
+    if arguments.format == "json":
+        text = again_json(run.config.goal, repeats, spreads)
+    else:
+        text = again_text(run.config.goal, repeats)
+        text += "\n" + spread_text(run.config.goal, spreads) if spreads else ""
     return show(_PROG, text, FAILED if any(again.differences for again in repeats) else DONE)
-
-
-def _payload(arguments: argparse.Namespace) -> int:
-    run = named_run(arguments.run_name)
-    return show(_PROG, json_line(payload_of(run, arguments.candidate)), DONE)

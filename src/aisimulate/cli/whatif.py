@@ -15,7 +15,7 @@ from aisimulate.cli.recorded import find_candidate, named_run
 from aisimulate.cli.simulate import load_payload
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
-from aisimulate.report.files import check_writable
+from aisimulate.report.files import check_page, check_writable
 from aisimulate.report.page.whatif import whatif_page
 from aisimulate.report.shapes import candidate_text, telling_fields
 from aisimulate.report.whatif import whatif_json, whatif_text
@@ -108,6 +108,7 @@ def _of_payload(arguments: argparse.Namespace) -> int:
         raise InputError("--top: compares candidates of a run, and has no effect with --payload")
     if arguments.html is not None:
         check_writable(arguments.html, [arguments.payload], "--html")
+        check_page(arguments.html, "--html")
     payload = load_payload(arguments.payload, arguments.overrides)
     target = goal_of_payload(payload, arguments.goal).target
     asked = _sensitivities(arguments, [Subject(arguments.payload.name, payload)], target)[0]
@@ -118,6 +119,7 @@ def _of_run(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
     if arguments.html is not None:
         check_writable(arguments.html, [run.path], "--html")
+        check_page(arguments.html, "--html")
     _, chosen = find_candidate(run, arguments.candidate or "best")
     target = _target(arguments, run)
     compared = _closest(run, chosen, arguments.top or _CLOSEST)

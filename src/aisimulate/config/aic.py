@@ -43,26 +43,51 @@ class AicConfig(StrictModel):
     }
 
     model: str
+    """the model to serve :rule: a bundled name, or a folder that holds a `config.json` (start the path with
+    `.`, `~` or `/`)"""
     backend: str
+    """the engine :rule: that of the rank"""
     system: str
+    """the kind of GPU :rule: one of the names that the error lists"""
     tp: U32
+    """tensor parallelism (also `tp_size`) :unit: GPUs :rule: only the engine's `tensor_parallel_size`"""
     backend_version: str | None = None
+    """the engine's version; null is `current` :rule: a version with data, `current`, `next` or `previous`"""
     pp: U32 = 1
+    """pipeline stages :unit: stages :rule: only 1 and more"""
     attention_dp: U32 = 1
+    """attention data parallelism :unit: ranks :rule: only the engine's `dp_size`"""
     moe_tp_size: U32 | None = None
+    """ways each expert is split :unit: ways :rule: only beside `moe_ep_size`; the product of both is tp x
+    attention_dp"""
     moe_ep_size: U32 | None = None
+    """ways the experts are spread :unit: ways :rule: only beside `moe_tp_size`"""
     gemm_dtype: str | None = None
+    """data type of weights (also `gemm_quant_mode`); null leaves it to the checkpoint, here and below :rule:
+    a name that the error lists"""
     moe_dtype: str | None = None
+    """of expert weights (also `moe_quant_mode`) :rule: likewise"""
     fmha_dtype: str | None = None
+    """of prefill attention (also `fmha_quant_mode`) :rule: likewise; must have data"""
     kv_cache_dtype: str | None = None
+    """of the KV cache (also `kvcache_quant_mode`) :rule: likewise"""
     comm_dtype: str | None = None
+    """of communication (also `comm_quant_mode`); the data have `half` only :rule: likewise"""
     nextn: U32 = 0
+    """tokens guessed ahead: a pass costs the verification of all :unit: tokens :rule: only 0 to 5,
+    `aic_nextn` of the rank"""
     kv_block_size: U32 | None = None
+    """only checked :rule: only `block_size` of the rank"""
     gpu_memory_utilization: float | None = None
+    """vllm: share of memory in use; null is 0.9 :unit: share :rule: 0 to 1"""
     mem_fraction_static: float | None = None
+    """sglang: the same; null is 0.88 :unit: share :rule: 0 to 1"""
     free_gpu_memory_fraction: float | None = None
+    """trtllm: share of free memory; null is 0.9 :unit: share :rule: 0 to 1"""
     systems_path: str | None = None
+    """other performance data than the bundled ones :rule: a folder"""
     allow_model_download: bool = False
+    """fetch the `config.json` of a model that is neither bundled nor in a folder from Hugging Face"""
 
     @property
     def unused_fractions(self) -> tuple[str, ...]:

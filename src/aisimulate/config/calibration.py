@@ -25,18 +25,32 @@ class CalibrationKey(StrictModel):
     """
 
     backend: Literal["vllm", "sglang", "trtllm"]
+    """the serving engine"""
     model: str | None = None
+    """the model :rule: as in the settings of `aic`"""
     system: str | None = None
+    """the kind of GPU :rule: as in the settings of `aic`"""
     backend_version: str | None = None
+    """version of the timing data that are corrected :rule: a literal version"""
     weights: str | None = None
+    """data type of the weights, as it came to be used"""
     experts: str | None = None
+    """data type of the experts"""
     kv_cache: str | None = None
+    """data type of the KV cache"""
     tp: PositiveU32 = 1
+    """tensor parallelism :unit: GPUs"""
     pp: PositiveU32 = 1
+    """pipeline stages :unit: GPUs"""
     attention_dp: PositiveU32 = 1
+    """attention data parallelism :unit: GPUs"""
     moe_tp: PositiveU32 | None = None
+    """ways each expert is split :unit: GPUs"""
     moe_ep: PositiveU32 | None = None
+    """ways the experts are spread :unit: GPUs"""
     aic_nextn: U32 = 0
+    """drafted tokens, which change what a pass computes :unit: tokens :rule: only that of the [rank](#rank)
+    """
 
 
 class StepModel(StrictModel):
@@ -46,10 +60,15 @@ class StepModel(StrictModel):
     """
 
     constant_ms: Millis
+    """as in [linear](#linear)"""
     prefill_token_ms: Millis
+    """the same"""
     decode_ms: Millis
+    """the same"""
     context_token_ms: Millis
+    """the same"""
     mixed_decode_ms: Millis = 0.0
+    """the same"""
 
 
 class CalibrationPoint(StrictModel):
@@ -59,9 +78,13 @@ class CalibrationPoint(StrictModel):
     """
 
     concurrency: Positive | None = None
+    """the load of one worker at the start, as requests in flight :unit: requests :rule: this or `rate_rps`"""
     rate_rps: Positive | None = None
+    """the load of one worker at the start, as a rate :unit: requests/s"""
     step_scale: Scale = 1.0
+    """multiplies every pass"""
     ttft_ratio: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] = 1.0
+    """multiplies the TTFT that clients see"""
 
     @property
     def load(self) -> float:
@@ -79,44 +102,62 @@ class CalibrationError(StrictModel):
     """How far the calibrated replay is from what was measured: simulated / measured - 1 of the means."""
 
     ttft: Finite | None = None
+    """of the mean time to first token"""
     tpot: Finite | None = None
+    """of the mean time per output token"""
     e2e: Finite | None = None
+    """of the mean request latency"""
     throughput: Finite | None = None
+    """of output tokens per time"""
 
 
 class CalibrationSource(StrictModel):
     """What a calibration was made from: file, its SHA-256, and how much of it was used."""
 
     file: str
+    """its name, without folders"""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """its content :rule: 64 hexadecimal digits"""
     format: str
+    """what wrote it"""
     requests: Count | None = None
+    """requests it was fitted to :unit: requests"""
     rows: Count | None = None
+    """rows of a table it was fitted to :unit: rows"""
     engine_version: str | None = None
+    """version of the engine that was measured"""
 
 
 class Calibration(StrictModel):
-    """A calibration file.
-
-    `prefill_scale` multiplies passes that hold prefill tokens, `decode_scale` those that only decode. With
-    `points`, both are multiplied by the step scale of the load. `step_model` takes the place of the timing
-    provider. `ttft_offset_ms` is added to every TTFT. `timing_mode` says how mixed passes are timed; null
-    leaves it to the engine's settings. `scheduling_look_ahead` is what it was fitted with. `notes` say what
-    the data did not identify.
-    """
+    """A calibration file."""
 
     version: int
+    """version of the file format :rule: 1"""
     key: CalibrationKey
+    """the engine that it is for :rule: that of the engine"""
     prefill_scale: Scale = 1.0
+    """multiplies passes that compute prompt tokens"""
     decode_scale: Scale = 1.0
+    """multiplies passes that only decode"""
     ttft_offset_ms: Millis = 0.0
+    """how much later than the engine has it a client sees everything"""
     timing_mode: TimingMode | None = None
+    """how a pass is timed that prefills and decodes; null is the rank's. Without effect where no pass does
+    both :rule: equal to that of the rank, if one is given"""
     scheduling_look_ahead: Annotated[int, Field(ge=0, le=1)] | None = None
+    """the rank's when it was fitted; a note says when this rank has another one :unit: passes :rule: only 0
+    or 1"""
     step_model: StepModel | None = None
+    """takes the place of measured times :rule: not beside other times than those of `aic`"""
     points: Annotated[tuple[CalibrationPoint, ...], Field(strict=False)] = ()
+    """factors by load, on top of the two; between points along logarithms, beyond them those of the
+    outermost :rule: loads increase; by `concurrency` or by `rate_rps`, and the traffic has that load"""
     training_error: CalibrationError = CalibrationError()
+    """how far the calibrated replay is from its data; for the report"""
     source: CalibrationSource
+    """what it was made from; for the report"""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """what the data did not tell; for the report"""
 
     @model_validator(mode="after")
     def _known_version(self) -> Self:

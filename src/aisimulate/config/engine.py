@@ -16,8 +16,11 @@ class RoleConfig(StrictModel):
     """One kind of worker: `dp_size` ranks, each sharded over `tensor_parallel_size` GPUs."""
 
     dp_size: Annotated[int, Field(gt=0, le=MAX_DP_SIZE)] = 1
+    """attention-DP ranks of a worker, which run in step :unit: ranks"""
     tensor_parallel_size: Annotated[int, Field(gt=0, le=MAX_TP_SIZE)] = 1
+    """GPUs of a rank :unit: GPUs"""
     rank: RankConfig = Field(default_factory=RankConfig)
+    """settings of each rank"""
 
     @model_validator(mode="after")
     def _ranks_share_a_chunk(self) -> Self:
@@ -37,7 +40,9 @@ class EngineConfig(RoleConfig):
     """The flat role, and the roles of the two stages of a disaggregated replay."""
 
     prefill: RoleConfig | None = None
+    """the same three fields for prefill workers :rule: disaggregated only"""
     decode: RoleConfig | None = None
+    """the same for decode workers :rule: disaggregated only"""
 
     def role(self, stage: str | None = None) -> RoleConfig:
         """Return the settings of `stage` (prefill, decode, or None for aggregated).

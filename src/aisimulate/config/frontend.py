@@ -23,14 +23,13 @@ PRESETS: dict[str, dict[str, float]] = {
 
 
 class FrontendConfig(StrictModel):
-    """A front end; what is not given is as its preset has it, or not there at all (0, or an interval of 1).
-
-    `stream_interval`: tokens of a chunk, which a client sees when the last of them is there.
-    `ttft_offset_ms`: how much later than the engine has it a client sees anything. `receive_interval`: every
-    how many passes a busy engine looks for new requests. The preset `inferencex` is that of the backend.
-    """
+    """A front end; what is not given is as its preset has it, or not there (0, or an interval of 1)."""
 
     preset: PresetName | None = None
+    """values fitted on published benchmarks; `inferencex` is that of the backend"""
     stream_interval: Interval | None = None
+    """tokens that a client sees together :unit: tokens"""
     ttft_offset_ms: Millis | None = None
+    """how much later than the engine a client sees anything"""
     receive_interval: Interval | None = None
+    """every how many passes a busy engine looks for new requests :unit: passes"""

@@ -30,36 +30,58 @@ _NEEDS: dict[str, tuple[str, str]] = {
 
 
 class KvRouterConfig(StrictModel):
-    """How requests are placed by cache content and load; costs are in blocks.
-
-    `overlap_score_weight` is an old name: it sets `prefill_load_scale`, and 0 takes the credit away too.
-    `tie_break` and `seed` are ours: equal costs go to the first target or to a drawn one, and `seed` is that
-    of all draws.
-    """
+    """How requests are placed by cache content and load; `tie_break` and `seed` are ours."""
 
     field_aliases: ClassVar[Mapping[str, str]] = {"temperature": "router_temperature"}
 
     overlap_score_credit: Weight = 1.0
+    """what a cached block takes off the cost :unit: blocks"""
     overlap_score_credit_decay: Weight = 0.0
+    """lowers the credit of a worker by how far it is behind in prefills :rule: needs
+    `router_track_prefill_tokens`"""
     overlap_score_weight: Weight | None = None
+    """old name: sets `prefill_load_scale`, and 0 takes the credit away too :rule: not beside credit or scale
+    """
     prefill_load_scale: Weight = 1.0
+    """weight of prefills against decodes"""
     router_temperature: Weight = 0.0
+    """0 takes the lowest cost, above 0 costs are drawn (also `temperature`)"""
     host_cache_hit_weight: _Share = 0.75
+    """the same credit for a block in host memory; acts with `native_host_offload` :unit: blocks"""
     disk_cache_hit_weight: _Share = 0.25
+    """the same for a block on disk :unit: blocks"""
     decode_active_request_weight: Weight = 0.0
+    """cost of each request that a worker has :unit: blocks"""
     use_kv_events: bool = True
+    """hear from the caches; else remember what was sent where"""
     kv_event_lag_ms: Millis = 0.0
+    """how late the router hears of stored and removed blocks :rule: needs `use_kv_events`"""
     router_ttl_secs: Lifetime = 120.0
+    """how long a placement is remembered :rule: <= 9e9; needs `use_kv_events` false"""
     router_track_active_blocks: bool = True
+    """count the blocks of running requests"""
     router_track_prefill_tokens: bool = True
+    """count the prompt tokens still to compute"""
     router_assume_kv_reuse: bool = True
+    """blocks that running requests share count once"""
     router_track_output_blocks: bool = False
+    """count what running requests have generated too :rule: needs `router_track_active_blocks`"""
     router_output_block_decay: bool = False
+    """these count less, the nearer a request is to its end :rule: needs `router_track_output_blocks`"""
     router_prefill_load_model: Literal["none", "aic", "ais"] = "none"
+    """let prefill load shrink with the time that pass times predict (the last two are the same) :rule: needs
+    `router_track_prefill_tokens`"""
     router_queue_threshold: Weight | None = None
+    """requests wait at the router while every worker has more prefill tokens than this share of
+    `max_num_batched_tokens` :unit: share"""
     router_queue_policy: Literal["fcfs", "lcfs", "wspt"] = "fcfs"
+    """who waits least: first come, last come, or fewest uncached tokens :rule: needs
+    `router_queue_threshold`"""
     tie_break: Literal["lowest", "random"] = "lowest"
+    """equal costs: the fewest active blocks, then the first worker; or drawn :rule: `random` not with a
+    temperature"""
     seed: U64 = 0
+    """of all draws"""
 
     @model_validator(mode="after")
     def _settings_act(self) -> Self:

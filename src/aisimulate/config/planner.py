@@ -63,6 +63,8 @@ class Scheduling(StrictModel):
     """How often the planner wakes up (s); None: the greatest interval that divides those of its branches."""
 
     scale_interval_seconds: Interval | None = None
+    """time between ticks; `null`: the greatest that does, of a millisecond or more :rule: divides the
+    intervals in use"""
 
 
 class PlannerConfig(StrictModel):
@@ -80,44 +82,86 @@ class PlannerConfig(StrictModel):
     }
 
     planner_mode: Literal["reference", "direct"] = "reference"
+    """decide as the reference does, or size directly by the simulator's own timing"""
     mode: Literal["agg", "disagg"] | None = None
+    """repeats the topology :rule: that of the topology"""
     optimization_target: Literal["throughput", "latency", "load", "sla"] = "throughput"
+    """fixed thresholds, thresholds of your own, or bounds on latency"""
     enable_throughput_scaling: bool = True
+    """size for the load that is forecast :rule: needs `sla`"""
     enable_load_scaling: bool = False
+    """react to the load there is :rule: always on without `sla`"""
     throughput_adjustment_interval_seconds: Interval = 180.0
+    """time between forecasts"""
     load_adjustment_interval_seconds: Interval = 5.0
+    """time between reactions :rule: below the other one when both act"""
     scheduling: Scheduling = Scheduling()
+    """how often the planner wakes up"""
     max_throughput_scaling_replicas: PositiveCount = 8
+    """sla: most workers that a forecast adds or removes at a time :unit: workers"""
     max_gpu_budget: Gpus = 8
+    """most GPUs; -1: no bound :unit: GPUs :rule: at least what the least workers take"""
     min_gpu_budget: Gpus = -1
+    """least GPUs; -1: no bound :unit: GPUs :rule: up to `max_gpu_budget`"""
     min_endpoint: Floor = 1
+    """least workers of each pool :unit: workers"""
     prefill_min_endpoint: RoleFloor | None = None
+    """least prefill workers instead :unit: workers :rule: a pair of pools only"""
     decode_min_endpoint: RoleFloor | None = None
+    """least decode workers instead :unit: workers :rule: a pair of pools only"""
     prefill_engine_num_gpu: PositiveCount | None = None
+    """repeats what a prefill worker takes :unit: GPUs :rule: only that of the engine"""
     decode_engine_num_gpu: PositiveCount | None = None
+    """repeats what a decode or aggregated worker takes :unit: GPUs :rule: only that of the engine"""
     ttft_ms: Positive = 500.0
+    """sla: bound on time to first token :rule: alias `ttft`"""
     itl_ms: Positive = 50.0
+    """sla: bound on time between tokens :rule: alias `itl`"""
     load_predictor: str = "arima"
+    """sla, direct: what forecasts the load; where direct is not told it takes `pool` on logarithms; `arima`
+    and `prophet` need [the extra](forecasting.md#choosing-one), and a preset `pool_log1p` is `pool` with
+    `load_predictor_log1p` :rule: `constant`, `arima`, `kalman`, `prophet`, `smoothing`, `ridge`, `pool`"""
     load_predictor_log1p: bool = False
+    """forecast logarithms"""
     prophet_window_size: PositiveCount = 50
+    """prophet: how far it looks back :unit: windows"""
     kalman_q_level: Variance = 1.0
+    """kalman: noise of the level"""
     kalman_q_trend: Variance = 0.1
+    """kalman: noise of the trend"""
     kalman_r: Positive = 10.0
+    """kalman: noise of what is seen"""
     kalman_min_points: PositiveCount = 5
+    """kalman: windows before it forecasts :unit: windows"""
     smoothing_alpha: Share = 0.25
+    """smoothing: share of each error by which the level moves"""
     ridge_lags: Lags = 8
+    """ridge: windows that it looks back :unit: windows"""
     load_predictor_warmup_trace: str | None = None
+    """sla, direct: traffic of the past, as it was; its windows are learnt before the replay starts :rule: a
+    Mooncake or Dynamo request trace"""
     max_num_fpm_samples: PositiveCount = 64
+    """sla, reference: forward passes that its model keeps :unit: passes"""
     fpm_sample_bucket_size: PositiveCount = 16
+    """sla, reference: cells that it sorts them into :rule: only a square number"""
     load_scaling_down_sensitivity: Percent = 80.0
+    """sla, reference: share of a bound that may be used after a worker went :unit: %"""
     load_min_observations: PositiveCount = 5
+    """sla, reference: passes before its model is used :unit: passes"""
     prefill_scale_up_queue_tokens: Tokens | None = None
+    """load: queued prompt tokens of a rank at which prefill workers are added :rule: `load` only"""
     prefill_scale_down_queue_tokens: Tokens | None = None
+    """load: and removed :rule: below the other one"""
     decode_scale_up_kv_rate: Tokens | None = None
+    """load: KV use of a rank at which workers are added :unit: % :rule: `load` only"""
     decode_scale_down_kv_rate: Tokens | None = None
+    """load: and removed :unit: % :rule: below the other one"""
     speculative_nextn: Count = 0
+    """repeats the engine's draft tokens :unit: tokens :rule: only 0 or that of the engine"""
     report_interval_hours: None = None
+    """the replay writes no reports of its own :rule: `null`"""
     live_dashboard_port: Literal[0] = 0
+    """nor has it a dashboard"""
 
     @property
     def is_sla(self) -> bool:
@@ -236,12 +280,17 @@ class ScriptStep(StrictModel):
     """Workers that the pools should have from a tick on; None: as before."""
 
     target_prefill: Floor | None = None
+    """prefill workers from then on; `null`: as before :unit: workers :rule: a pair of pools only"""
     target_decode: Floor | None = None
+    """decode or aggregated workers from then on; `null`: as before :unit: workers"""
 
 
 class ScriptConfig(StrictModel):
     """A fixed plan: the decisions of ticks from `first_tick_ms` on, `step_ms` apart."""
 
     first_tick_ms: Annotated[Millis, Field(gt=0)]
+    """when the first decision is made"""
     step_ms: Annotated[float, Field(ge=0.001, le=9e12, allow_inf_nan=False)]
+    """time to the next one"""
     decisions: Annotated[tuple[ScriptStep, ...], Field(strict=False, min_length=1)]
+    """workers from each tick on :rule: at least one"""

@@ -36,90 +36,146 @@ class SglangConfig(StrictModel):
     """Scheduler settings that only SGLang has."""
 
     schedule_policy: Literal["fifo", "lpm"] = "fifo"
+    """order of waiting requests: as they came, or longest cached prefix first"""
     max_prefill_tokens: PositiveTokens = 16384
+    """prompt tokens of a pass, in whole blocks"""
     chunked_prefill_size: PositiveTokens = 8192
+    """the same for all that is cut; attention DP divides it by `dp_size` :unit: tokens :rule: at least
+    `dp_size`"""
     clip_max_new_tokens: Count = 4096
+    """most output of a request that admission provides for"""
     schedule_conservativeness: NonNegative = 1.0
+    """scales what is reserved for outputs; attention DP takes 0.3 of it"""
 
 
 class TrtllmConfig(StrictModel):
     """Scheduler settings that only TensorRT-LLM has."""
 
     capacity_scheduler_policy: Literal["guaranteed_no_evict"] = "guaranteed_no_evict"
+    """a request enters only when its whole output fits, and is never preempted"""
 
 
 class HostOffload(StrictModel):
     """A host cache tier; bandwidths in decimal GB/s, 0 is instantaneous."""
 
     num_host_blocks: PositiveCount
+    """its size"""
     d2h_bandwidth_gbps: NonNegative = 32.0
+    """GPU to host, decimal :rule: 0 is instantaneous"""
     h2d_bandwidth_gbps: NonNegative = 32.0
+    """host to GPU, decimal :rule: 0 is instantaneous"""
     latency_to_first_byte_ms: Millis = 0.0
+    """wait before the first byte of a copy moves; copies ahead of it go on meanwhile"""
     scope: Literal["dp_rank_local", "cluster_shared"] = "dp_rank_local"
+    """whose it is; host memory that ranks share (`cluster_shared`) is not simulated yet :rule: only
+    `dp_rank_local`"""
 
 
 class DiskOffload(StrictModel):
     """A disk behind the host cache, of each worker or of all; bandwidths in decimal GB/s, 0 is no limit."""
 
     scope: Literal["worker_local", "cluster_shared"]
+    """a disk for each worker, or one for all"""
     num_g3_blocks: PositiveCount
+    """size of such a disk"""
     latency_to_first_byte_ms: Millis = 0.1
+    """wait before the first byte of a transfer moves"""
     read_bandwidth_gbps: NonNegative = 10.0
+    """disk to host of a worker, decimal :rule: 0 is no limit"""
     write_bandwidth_gbps: NonNegative = 10.0
+    """host to disk of a worker, decimal :rule: 0 is no limit"""
     shared_read_bandwidth_gbps: NonNegative = 80.0
+    """disk to hosts of all workers; only with `cluster_shared` :rule: 0 is no limit"""
     shared_write_bandwidth_gbps: NonNegative = 80.0
+    """hosts to disk of all workers; only with `cluster_shared` :rule: 0 is no limit"""
 
 
 class StateCache(StrictModel):
     """Fixed recurrent state of a hybrid model, in bytes per request."""
 
     bytes_per_request: PositiveCount
+    """state of one request; not simulated yet :unit: bytes"""
 
 
 class RankConfig(StrictModel):
-    """One attention-DP rank. `block_size` in tokens (its default depends on the backend), bandwidth in GB/s.
-
-    A speed-up ratio of 0 means unscaled, like 1. `timing_mode` says how a pass is timed that prefills and
-    decodes: `additive` as one forward after the other, `fused` as one forward, `half` as the mean of both.
-    `prefill_scale` multiplies the times of passes that hold prompt tokens, `decode_scale` all others.
-    `scheduling_look_ahead`: how many passes before it begins a pass is planned.
-    """
+    """One attention-DP rank; the default of `block_size` depends on the backend."""
 
     field_aliases: ClassVar[Mapping[str, str]] = {"kv_bytes_per_token": "kv_transfer_bytes_per_token"}
 
     backend: Backend = "vllm"
+    """the engine whose scheduler runs"""
     num_gpu_blocks: Annotated[int, Field(gt=0, le=MAX_BLOCKS)] = 16384
+    """KV blocks of the rank; absent beside aic timing, they are estimated from the model and GPU"""
     block_size: BlockTokens = Field(default=DEFAULT_BLOCK_TOKENS["vllm"])
+    """tokens of a KV block; the default is 1 on sglang, 32 on trtllm :rule: at least 2 but on sglang"""
     max_model_len: PositiveTokens | None = None
+    """longer sequences end here, longer prompts are rejected :unit: tokens"""
     max_num_seqs: PositiveCount = 256
+    """sequences that may run at once"""
     max_num_batched_tokens: PositiveCount = 8192
+    """token budget of a pass; sglang has its own, and uses this with aic timing to size the KV cache"""
     prefill_schedule_interval: PositiveCount = 1
+    """vLLM: prefills wait for every n-th pass of a group of attention-DP ranks that decode; no effect on one
+    rank :unit: passes"""
     prefill_decode_interval: Count = 0
+    """passes after a prefill in which no rank of the worker prefills :unit: passes :rule: sglang only"""
     enable_prefix_caching: bool = True
+    """keep KV blocks for later prompts that start alike"""
     enable_chunked_prefill: bool = True
+    """cut prompts that exceed the token budget"""
     speedup_ratio: NonNegative = 1.0
+    """divides pass times; 0 leaves them alone :rule: only 0, or 1e-6 to 1e6"""
     decode_speedup_ratio: NonNegative = 1.0
+    """divides decode times further; 0 leaves them alone :rule: only 0, or 1e-6 to 1e6, the product of both
+    too"""
     aic_nextn: PositiveCount | None = None
+    """tokens guessed ahead by each decode pass :unit: tokens"""
     aic_nextn_accept_rates: str | None = None
+    """of the 1st, 2nd, .. guess: how often it is accepted if those before it are; null is `0.85,0.3`, the
+    others 0 :rule: shares with commas, needs `aic_nextn`"""
     aic_mtp_seed: U64 = 42
+    """seed of the acceptance: the worker's and rank's number is added :rule: needs `aic_nextn`"""
     worker_type: WorkerType = "aggregated"
+    """role of the worker, which the topology decides :rule: that of the topology"""
     preemption_mode: Literal["lifo", "fifo"] = "lifo"
+    """which running request gives way when the KV cache is full"""
     emit_kv_events: bool = False
+    """tell of stored and dropped blocks; not simulated yet"""
     emit_kv_token_ids: bool = False
+    """with their tokens; not simulated yet :rule: needs `emit_kv_events`"""
     kv_transfer_bytes_per_token: PositiveCount | None = None
+    """size of a token's KV in a hand-over, on the prefill rank (also `kv_bytes_per_token`)"""
     kv_transfer_bandwidth: NonNegative | None = None
+    """bandwidth of a hand-over; 0 or null gives `handoff_latency_ms` :unit: GB/s"""
     kv_transfer_timing_mode: Literal["full_prompt", "destination_missing"] = "full_prompt"
+    """all of the prompt, or the blocks that the decode worker does not have cached"""
     kv_cache_bytes_per_token: PositiveCount | None = None
+    """size of a token's KV on one tensor-parallel shard, as copied to host memory"""
     native_host_offload: HostOffload | None = None
+    """[host memory](#ranknative_host_offload) behind the KV cache :rule: vllm, not on decode workers; needs
+    `kv_cache_bytes_per_token` and `enable_prefix_caching`"""
     g3_offload: DiskOffload | None = None
+    """a [disk](#rankg3_offload) behind host memory :rule: aggregated, dp_size 1; needs `native_host_offload`
+    """
     state_cache: StateCache | None = None
+    """recurrent state of hybrid models; not simulated yet :rule: needs blocks, block size and bytes"""
     timing_model: TimingConfig = PolynomialTiming()
+    """where pass times come from :rule: see below"""
     timing_mode: Literal["additive", "fused", "half"] = "additive"
+    """how a pass is timed that prefills and decodes :rule: [`fused` and `half`](#timing_mode) not with
+    sglang, nor in a disaggregated topology"""
     prefill_scale: PassScale = 1.0
+    """multiplies the times of passes that compute prompt tokens, decodes in them included :rule: not beside
+    `calibration`"""
     decode_scale: PassScale = 1.0
+    """multiplies the times of passes that only decode :rule: not beside `calibration`"""
     scheduling_look_ahead: Annotated[int, Field(ge=0, le=1)] = 0
+    """how many passes before it begins a pass is planned: [1](look-ahead.md) is asynchronous scheduling
+    :unit: passes :rule: only 0 or 1"""
     sglang: SglangConfig = SglangConfig()
+    """settings of SGLang"""
     trtllm: TrtllmConfig = TrtllmConfig()
+    """settings of TensorRT-LLM"""
 
     @property
     def accept_rates(self) -> tuple[float, ...]:

@@ -32,23 +32,31 @@ class WorkerPool(StrictModel):
     """`initial_workers` are active at t = 0; workers added later wait `startup_delay_ms`."""
 
     initial_workers: Annotated[int, Field(gt=0, le=MAX_WORKERS)]
+    """workers at the start :unit: workers"""
     startup_delay_ms: Millis = 0.0
+    """time a worker added later takes to start"""
 
 
 class Aggregated(StrictModel):
     """One pool that does prefill and decode."""
 
     kind: Literal["aggregated"]
+    """one pool does prefill and decode"""
     workers: WorkerPool
+    """that pool"""
 
 
 class Disaggregated(StrictModel):
     """A prefill and a decode pool; the latency counts where bytes and bandwidth give no transfer time."""
 
     kind: Literal["disaggregated"]
+    """separate pools of prefill and decode workers"""
     prefill: WorkerPool
+    """pool of prefill workers"""
     decode: WorkerPool
+    """pool of decode workers"""
     handoff_latency_ms: Millis = 0.0
+    """time of a hand-over without bytes and bandwidth"""
 
 
 Topology = Annotated[Aggregated | Disaggregated, Field(discriminator="kind")]
@@ -58,22 +66,31 @@ class Provider(StrictModel):
     """A policy by name with its own settings."""
 
     provider: str
+    """the policy :rule: `round_robin`, `kv_router` or a [policy of yours](router.md#a-policy-of-your-own);
+    `none`, `planner` and `scripted`"""
     config: Any = None
+    """its settings: those of [kv_router](#kv_router), [of the planner](#planner), [of a script](#scripted),
+    or the keyword arguments of your class; `round_robin` and `none` take none"""
 
 
 class Adapters(StrictModel):
     """Who places requests and who scales the pools."""
 
     placement: Provider = Provider(provider="round_robin")
+    """who gets a request: in turn, or by [cache and load](#kv_router)"""
     scaling: Provider = Provider(provider="none")
+    """who adds and removes workers: `none`, `planner` or `scripted`"""
 
 
 class SlaConfig(StrictModel):
     """Per-request bounds in ms for goodput; `e2e_ms` excludes the other two."""
 
     ttft_ms: Positive | None = None
+    """bound of the time to the first token"""
     itl_ms: Positive | None = None
+    """bound of the request's mean time between tokens"""
     e2e_ms: Positive | None = None
+    """bound of the time to the last token :rule: not beside the others"""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -90,34 +107,54 @@ class ReplayRequest(TolerantModel):
     """
 
     id: str
+    """name in the report :rule: not empty, used once"""
     arrival_time_ms: Millis
+    """when it arrives"""
     input_tokens: PositiveTokens
+    """prompt length"""
     output_tokens: Tokens
+    """output length"""
     input_token_ids: Annotated[tuple[U32, ...], Field(strict=False)] | None = None
+    """the prompt; prompts that start alike share cached blocks :rule: as many as `input_tokens`, 32-bit"""
     output_token_ids: Annotated[tuple[U32, ...], Field(strict=False)] | None = None
+    """the output; sets its length :rule: 32-bit"""
     dp_rank: U32 | None = None
+    """the attention-DP rank to use :rule: below `dp_size`"""
     session_id: str | None = None
+    """repeated in the report"""
     turn_index: U32 | None = None
+    """repeated in the report"""
     metadata: Any = None
+    """repeated in the report"""
 
 
 class ReplaySpec(TolerantModel):
-    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop.
-
-    `calibration` corrects the pass times of the one engine that it was made for.
-    """
+    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop."""
 
     version: int = VERSION
+    """version of the payload format :rule: 1"""
     topology: Topology
+    """pools of workers"""
     engine: NullableEngine = Field(default_factory=EngineConfig)
+    """what a worker is"""
     adapters: Annotated[Adapters, BeforeValidator(null_is_default)] = Adapters()
+    """[placement](#kv_router) of requests and [scaling](#planner) of pools"""
     max_sim_time_ms: NonNegative | None = None
+    """simulated time at which the replay is cut"""
     max_in_flight: PositiveCount | None = None
+    """closed loop with this many sessions in flight :unit: sessions :rule: equal to the traffic's own cap,
+    if any"""
     record_per_request: bool = True
+    """report every request, too"""
     sla: Annotated[SlaConfig, BeforeValidator(null_is_default)] = SlaConfig()
+    """bounds for goodput"""
     frontend: FrontendConfig | None = None
+    """what is [between client and engine](front-end.md)"""
     requests: Annotated[tuple[ReplayRequest, ...], Field(strict=False)] = ()
+    """requests given one by one :rule: needed without traffic"""
     calibration: Calibration | None = None
+    """corrects pass times by what was [measured](calibration.md) :rule: the path of a file, or [what is in
+    one](#calibration); made for this engine"""
 
     @property
     def stages(self) -> tuple[str | None, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.blas import use_one_blas_thread
 from aisimulate.core.errors import nearest
-from aisimulate.core.shown import show_python
+from aisimulate.core.shown import show, show_python
 from aisimulate.forecast.forecaster import Forecaster, SeriesForecaster
 from aisimulate.forecast.models import ExponentialSmoothing, LastValue, LocalLinearTrend
 from aisimulate.forecast.presets import (
@@ -90,10 +90,11 @@ def predictor_fields(entry: str | Mapping[str, Any]) -> dict[str, Any]:
 def check_family(family: object) -> None:
     """Raise ValueError unless `family` is a known forecaster family."""
     if family not in FAMILIES:
-        raise ValueError(
-            f"load_predictor must be one of {list(FAMILIES)}, got {show_python(family)}"
-            f"{nearest(str(family), FAMILIES)}"
-        )
+        hint = nearest(str(family), FAMILIES)
+        if isinstance(family, str) and family in PRESETS:
+            written = ", ".join(f"{name}: {show(value)}" for name, value in PRESETS[family].items())
+            hint = f", which names a preset: write {written}"
+        raise ValueError(f"load_predictor must be one of {list(FAMILIES)}, got {show_python(family)}{hint}")
 
 
 def _arima(fields: Mapping[str, Any], interval_s: float) -> Model:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _NEW_FILE_MODE = 0o644
+PAGE_MARK = '<meta name="generator" content="aisimulate">'
+"""Stands in every page that we write, so that one may take the place of another."""
+_BEGINNING_BYTES = 4096
 
 
 class WriteError(AISimulateError):
@@ -63,6 +66,21 @@ def check_new(path: Path) -> None:
         raise InputError(f"--output {path}: {error.strerror or error}") from error
     if exists:
         raise InputError(f"--output {path}: exists already (--overwrite replaces it)")
+
+
+def check_page(path: Path, option: str = "--output") -> None:
+    """Raise InputError if `path` is a file already and holds anything else than a page of ours."""
+    try:
+        is_other = path.is_file() and PAGE_MARK.encode() not in _beginning(path)
+    except OSError as error:
+        raise InputError(f"{option} {path}: {error.strerror or error}") from error
+    if is_other:
+        raise InputError(f"{option} {path}: exists already, and is no page of aisimulate; name another file")
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(_BEGINNING_BYTES)
 
 
 def write_file(path: Path, text: str, option: str = "--output") -> None:

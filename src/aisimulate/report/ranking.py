@@ -137,15 +137,18 @@ def _value(target: OptimizationTarget, item: Fold) -> str:
 
 
 def _metric_columns(goal: OptimizationGoal) -> list[_Column]:
-    columns = []
-    if OptimizationTarget.THROUGHPUT_PER_GPU not in goal.targets:
-        columns.append(_Column("tok/s/GPU", partial(_value, OptimizationTarget.THROUGHPUT_PER_GPU)))
+    always = (OptimizationTarget.THROUGHPUT_PER_GPU, OptimizationTarget.THROUGHPUT_PER_USER)
+    columns = [
+        _Column(TARGET_TITLES[target], partial(_value, target))
+        for target in always
+        if target not in goal.targets
+    ]
     if goal.sla is not None:
         columns.append(_Column("in SLA", _sla_share))
     return [
         *columns,
-        _Column("TTFT ms mean/p99", partial(_latencies, "ttft", ("mean", "p99"))),
-        _Column("ITL ms mean/p99/max", partial(_latencies, "itl", ("mean", "p99", "max"))),
+        _Column("TTFT ms p50/p99", partial(_latencies, "ttft", ("median", "p99"))),
+        _Column("ITL ms p50/p99/max", partial(_latencies, "itl", ("median", "p99", "max"))),
         _Column("reuse", lambda item: _share(item.candidate.metrics.get("prefix_cache_reused_ratio"))),
     ]
 

@@ -48,31 +48,73 @@ _ASK_LIMITS = ("max_suggest_seconds", "max_suggest_mb")
 
 
 class SweepConfig(SpicaModel):
-    """How long and how wide to search. `max_eval_seconds` caps one replay; None means no cap.
-
-    `max_trials` counts suggestions of the whole search, repeated ones too; with it, only rounds that were
-    asked for limit the search as well. `max_seconds` ends it: no candidate is begun later. `policy` chooses
-    between a good answer (`rapid`, by `sampler`), the proven best (`thorough`) and a quick one (`focused`).
-    """
+    """How long and how wide to search."""
 
     max_rounds: CountInt = 20
+    """rounds of suggestions per deployment mode :unit: rounds"""
     max_trials: CountInt | None = None
+    """the most suggestions of the whole search, repeated ones too; deployment modes share them. `max_rounds`
+    then limits the search only where it is given :unit: suggestions"""
     max_seconds: PositiveNumber | None = None
+    """real time of the search, from its first question to a sampler on: no candidate is begun later, running
+    ones end, and the result says so; `--resume` goes on for as long again"""
     parallel_evals: CountInt = 16
+    """replays at a time, never more processes than cores :unit: replays"""
     candidates_per_round: CountInt | None = None
+    """suggestions per round; null is the value of `parallel_evals` :unit: candidates"""
     random_seed: NaturalInt = 1
+    """seed of the samplers that draw; same config, seed and versions give the same result"""
     max_eval_seconds: PositiveNumber | None = 600.0
+    """real time one replay may take :rule: or null for no cap"""
     max_worker_mb: CountInt | None = None
+    """resident memory that a worker process may take; a candidate that needs more is tried in a fresh
+    process, then fails alone :unit: MB (2^20 bytes) :rule: Linux"""
     executor: Literal["local", "ray"] = "local"
+    """where replays run: processes here, or workers (one CPU each) of a Ray cluster (`pip install
+    'aisimulate[ray]'`): the one that `RAY_ADDRESS` names, or one that is started here. Results are the
+    same; every node needs this package and the trace file, and `max_worker_mb` is refused"""
     asks: Literal["rounds", "pipelined"] = "rounds"
+    """`pipelined` asks for new suggestions while others are still replayed, so that no worker waits for the
+    end of a round; a learning sampler then knows a little less when it is asked. Both are deterministic.
+    A sampler that must know everything first (`focused`) is asked in rounds, with a note"""
     policy: Literal["rapid", "thorough", "focused"] = "rapid"
+    """`rapid` searches by `sampler`; `thorough` tries every point of a finite space, so that the best found
+    is the best there is; `focused` climbs one goal by hand-made stages (shapes that fill the budget,
+    numbers of workers, router, other settings) and ends after a few dozen replays. The last two end by
+    themselves, and by `max_rounds` only where it is given"""
     sampler: SamplerName = "auto"
+    """`grid` tries the points in order, `random` draws them, `quasi-random` spreads them evenly, `pool-gp`
+    learns from each replay where the next is worth most; `auto` takes the grid when it fits max_rounds x
+    candidates_per_round, else `pool-gp`. [Samplers of other libraries](#samplers-of-other-libraries)
+    :rule: `auto`, `pool-gp`, `random`, `quasi-random`, `grid`, `focused`, `optuna`, `vizier`, or an
+    installed one"""
     sampler_algorithm: str | None = None
+    """which of their algorithms; null is the first that is listed [below](#samplers-of-other-libraries)
+    :rule: only with `optuna` or `vizier`"""
     max_suggest_seconds: PositiveNumber = 120.0
+    """real time that one ask for suggestions may take; a later answer is not waited for :rule: with `vizier`
+    only"""
     max_suggest_mb: CountInt = 4096
+    """resident memory that Vizier's process may take :unit: MB (2^20 bytes) :rule: with `vizier` only"""
     screen: Literal["auto", "off"] = "auto"
+    """before the first replay, `pool-gp` estimates candidates without a replay where the traffic allows that
+    (a fixed number of equal requests in flight, a request rate, a trace of single requests; fixed
+    fleets), starts from the best of them and learns the difference; `off` searches without. `aisimulate
+    screen FILE` prints these estimates alone ([more](screen.md))"""
     early_stop: Literal["auto", "rough", "off"] = "auto"
+    """`auto` replays candidates in part where that is enough to compare them: a closed loop of equal
+    requests ends when two waves in a row agree within 0.5 % (goals of throughput and end-to-end latency,
+    4 waves or more), of a trace of more than 3,750 sessions the first 3,000 are served; not where pools
+    scale, with `strict_sla`, nor with attention-DP ranks of SGLang in a closed loop. The best 16 or tenth
+    of them, or the front (of equal ones one; of a front of more than 48 points so many, or that tenth,
+    far apart), are then replayed in full, and only those are reported; metrics of the others have
+    `early_stop_completed_requests` or `first_sessions_only`. `rough` stops those ranks of SGLang too: in
+    pairs of pools their figures come out up to 3 % too low, for less than half of the time; what is
+    reported is replayed in full all the same. `off` replays all in full"""
     load_predictor_choice: Literal["forecast_error", "replay"] = "forecast_error"
+    """where policies scale by throughput over a trace: choose among `load_predictor_candidates` by how far
+    each is off, or replay the smallest deployment with each (fewest requests outside the SLA, then fewest
+    GPU-hours; [docs/forecasting.md](forecasting.md#the-loss))"""
 
     @property
     def per_round(self) -> int:
@@ -129,16 +171,20 @@ class _Source:
 
 
 class SmartSearchConfig(SpicaModel):
-    """A whole sweep: the deployments, the traffic, the goal and the effort.
-
-    `calibration` corrects the pass times of one engine; other candidates are refused.
-    """
+    """A whole sweep: the deployments, the traffic, the goal and the effort."""
 
     search_space: SearchSpace
+    """the deployments to choose from"""
     workload: Workload
+    """the traffic they must serve"""
     goal: OptimizationGoal = Field(default_factory=OptimizationGoal)
+    """what makes one better than another"""
     sweep: SweepConfig = Field(default_factory=SweepConfig)
+    """how long and how wide to search"""
     calibration: WrittenOut = None
+    """corrects pass times by what was [measured](calibration.md). Candidates of another engine or shape are
+    refused, and estimates (`sweep.screen`) are off :rule: the path of a file, or [what is in
+    one](#calibration); made for an engine that is searched"""
 
     _source: _Source = PrivateAttr(default_factory=lambda: _Source())
 

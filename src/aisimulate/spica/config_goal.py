@@ -76,8 +76,11 @@ class SLATarget(SpicaModel):
     """
 
     ttft_ms: PositiveNumber | None = None
+    """bound of the time to the first token"""
     itl_ms: PositiveNumber | None = None
+    """bound of the request's mean time between tokens"""
     e2e_ms: PositiveNumber | None = None
+    """bound of the time to the last token :rule: not beside the others"""
 
     @model_validator(mode="after")
     def _check_exclusive(self) -> SLATarget:
@@ -104,19 +107,25 @@ class SLATarget(SpicaModel):
 
 
 class OptimizationGoal(SpicaModel):
-    """The target, its SLA, and the objectives of a pareto target.
-
-    With `strict_sla` the means of a candidate must meet the SLA, or it is infeasible. So is one whose data
-    are trusted less than `min_confidence`; `low` lets all pass. `min_goodput_rps` is
-    what `min_gpus` sizes for: requests per second that meet the SLA.
-    """
+    """The target, its SLA, and the objectives of a pareto target."""
 
     target: Target = OptimizationTarget.THROUGHPUT
+    """what to optimise (latencies are means, and minimised); `min_gpus` finds the fewest GPUs of a fleet
+    that does not scale; `pareto` keeps every deployment that no other beats in all objectives"""
     sla: SLATarget | None = None
+    """bounds of a good request :rule: required by targets that count goodput"""
     strict_sla: bool = False
+    """a candidate whose means (TTFT, time between tokens, end to end) miss a bound is infeasible. When all
+    are, the nearest three are shown with what they miss and by how much :rule: needs `sla`"""
     min_confidence: Literal["low", "medium", "high"] = "low"
+    """a candidate whose data are trusted less ([confidence](perf.md#confidence)) is infeasible, and counted
+    as `low_confidence`"""
     min_goodput_rps: PositiveNumber | None = None
+    """requests that meet the SLA per second, which a deployment must reach; nothing is extrapolated :unit:
+    requests/s :rule: with `min_gpus` only, which needs it and `workload.request_rate`"""
     pareto_objectives: list[Target] | None = None
+    """the objectives of the front; null is throughput_per_gpu and throughput_per_user :rule: at least two
+    different targets; only with `pareto`"""
 
     @property
     def is_pareto(self) -> bool:

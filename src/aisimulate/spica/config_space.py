@@ -57,85 +57,162 @@ class SearchSpace(SpicaModel):
     """Deployments to choose from: scalars are pinned, lists are searched when they hold several choices.
 
     Every field name and default is fixed (spec 05 sections 1.2 and 1.3); times in seconds, bandwidths
-    in GB/s, block sizes in tokens. `context_length` None means the model's own maximum; `min_endpoint` is
-    the planner's floor of replicas per role. `include_single_gpu_moe` also tries one-GPU workers of a mixture
-    of experts (D19); `allow_model_download` lets the configuration of an unbundled model be fetched;
-    `timing_mode` says whether aggregated workers time a mixed pass as two forwards, as one or by the mean;
-    `scheduling_look_ahead` how many passes (0 or 1) before it begins one is planned.
-    `agg_num_gpu_blocks` and the like give the KV blocks of a rank instead of estimating them.
-    `backend_version` names the version of the timing data per backend; `custom_choices` lets lists hold
-    values off their grid; `aic_nextn_choices` and `num_g2_blocks_choices` search what is pinned otherwise.
-    Repeated choices are dropped and reported in `notes`.
+    in GB/s, block sizes in tokens. Repeated choices are dropped and reported in `notes`.
     """
 
     model_name: Text
+    """the model to serve; its shape decides memory and pass times :rule: a bundled name, or a folder that
+    holds a `config.json` (start the path with `.`, `~` or `/`)"""
     hardware_sku: Text
+    """the kind of GPU :rule: one of the names that the error lists, such as `h200_sxm`"""
     gpu_budget: PositiveInt = 32
+    """the most GPUs a deployment may use :unit: GPUs"""
     min_gpu_budget: Integer | None = None
+    """the fewest GPUs a deployment may use :unit: GPUs :rule: 1 to `gpu_budget`"""
     min_endpoint: NaturalInt | None = None
+    """least workers per role that autoscaling keeps :unit: workers"""
     context_length: PositiveInt | None = None
+    """the longest sequence to provide for; null is the model's own maximum. A worker whose KV cache does not
+    hold more is left out, and longer prompts are rejected: set it when you serve shorter sequences :unit:
+    tokens"""
     startup_time: NaturalNumber | None = None
+    """time a new worker of an autoscaled pool takes :unit: s"""
     aic_nextn: Integer | None = None
+    """tokens guessed ahead by speculative decoding, 0 or null is off; accepted with the default rates of
+    `aic_nextn_accept_rates` :unit: tokens :rule: 0 to 5"""
     aic_nextn_choices: list[Integer] = Field(default_factory=list)
+    """draft lengths to search, 0 for none :unit: tokens :rule: integers from 0 to 5; not beside `aic_nextn`
+    """
     backend_version: dict[str, Text] = Field(default_factory=dict)
+    """version of the timing data per backend; the current one where none is given :rule: a backend's name to
+    a version (or `current`, `next`) that has timing data"""
     custom_choices: bool = False
+    """lists of numbers may hold any: counts from 1, router weights from 0, shares from 0 to 1"""
     include_single_gpu_moe: bool = False
+    """also try workers of one GPU for a mixture of experts; without it they have 2, 4, 8 or 16 GPUs.
+    Recommended for models that fit one GPU :rule: a mixture of experts only"""
     allow_model_download: bool = False
+    """fetch the `config.json` of a model that is neither bundled nor in a folder from Hugging Face; without
+    it nothing uses the network"""
     timing_mode: Literal["additive", "fused", "half"] = "additive"
+    """how aggregated workers time a pass that prefills and decodes: as [one forward after the other, as one,
+    or the mean of both](#timing_mode); no effect on the backend sglang and on prefill or decode workers,
+    which have no such pass"""
     scheduling_look_ahead: NaturalInt = 0
+    """how many passes before it begins a pass is planned: [1](look-ahead.md) is asynchronous scheduling. It
+    leaves out choices that it cannot be simulated with yet, with a note: kv_router, scaling, and disagg
+    beside sglang :unit: passes :rule: only 0 or 1"""
 
     prefill_block_size: PositiveInt = 64
+    """KV block of prefill workers :rule: equal to `decode_block_size`"""
     decode_block_size: PositiveInt = 64
+    """KV block of decode workers :rule: equal to `prefill_block_size`"""
     agg_block_size: PositiveInt = 64
+    """KV block of aggregated workers :rule: at least 2 for vllm and trtllm; vLLM itself takes 8, 16, 32, 64,
+    128 or 256 (a note tells of others)"""
     prefill_gpu_memory_utilization: Utilization = 0.9
+    """share of a GPU's memory for weights, activations and KV cache :unit: share"""
     decode_gpu_memory_utilization: Utilization = 0.9
+    """the same for decode workers :unit: share"""
     agg_gpu_memory_utilization: Utilization = 0.9
+    """the same for aggregated workers; the KV cache gets what weights and activations leave :unit: share"""
     prefill_num_gpu_blocks: PositiveInt | None = None
+    """KV blocks of a rank of prefill workers, as the engine prints them when it starts; null estimates them
+    from the model, the GPU and its memory share. One number for all layouts: pin them with it"""
     decode_num_gpu_blocks: PositiveInt | None = None
+    """the same for decode workers"""
     agg_num_gpu_blocks: PositiveInt | None = None
+    """the same for aggregated workers"""
     prefill_enable_prefix_caching: bool = True
+    """keep KV blocks for later prompts that start alike"""
     decode_enable_prefix_caching: bool = False
+    """the same for decode workers"""
     agg_enable_prefix_caching: bool = True
+    """the same for aggregated workers"""
 
     num_g2_blocks: NaturalInt = 0
+    """KV blocks in [host memory](#ranknative_host_offload) behind each attention-DP rank of aggregated and
+    prefill workers; only vLLM :rule: above 0 needs `kv_bytes_per_token` and prefix caching of those
+    roles, not beside `aic_nextn`"""
     num_g2_blocks_choices: list[NaturalInt] = Field(default_factory=list)
+    """sizes of host memory to search, 0 for none; what needs host memory is required as for the largest
+    :unit: blocks :rule: integers >= 0; not beside `num_g2_blocks`"""
     kv_bytes_per_token: PositiveInt | None = None
+    """size of one token's KV on one tensor-parallel shard, as copied to host memory"""
     bandwidth_g1_to_g2_gbps: PositiveNumber | None = None
+    """GPU to host; null is 32"""
     bandwidth_g2_to_g1_gbps: PositiveNumber | None = None
+    """host to GPU; null is 32"""
     offload_batch_size: PositiveInt | None = None
+    """blocks moved to the host at a time; without effect, because a pass stores all its blocks at once
+    :unit: blocks"""
     num_g3_blocks: NaturalInt = 0
+    """KV blocks on a [disk](#rankg3_offload) behind host memory; only aggregated, not with attention DP
+    :rule: above 0 needs `num_g2_blocks`"""
     g3_scope: Literal["worker_local", "cluster_shared"] = "worker_local"
+    """a disk for each worker, or one for all"""
     bandwidth_g2_to_g3_gbps: PositiveNumber | None = None
+    """host to disk of a worker; null is 10"""
     bandwidth_g3_to_g2_gbps: PositiveNumber | None = None
+    """disk to host of a worker; null is 10"""
     shared_bandwidth_g2_to_g3_gbps: PositiveNumber | None = None
+    """hosts to disk of all workers; null is 80 :rule: with `cluster_shared`"""
     shared_bandwidth_g3_to_g2_gbps: PositiveNumber | None = None
+    """disk to hosts of all workers; null is 80 :rule: with `cluster_shared`"""
     g3_latency_ms: NaturalNumber | None = None
+    """wait before the first byte of a transfer; null is 0.1"""
 
     active_decode_blocks_threshold: NaturalNumber | None = None
+    """admission control of the router; not simulated yet :unit: share :rule: not beside kv_router"""
     active_prefill_tokens_threshold: NaturalInt | None = None
+    """admission control of the router; not simulated yet :unit: tokens :rule: not beside kv_router"""
     active_prefill_tokens_threshold_frac: NaturalNumber | None = None
+    """admission control of the router; not simulated yet :unit: share :rule: not beside kv_router"""
     no_admission_control: bool = False
+    """switch the router's admission control off; not simulated yet :rule: not beside kv_router"""
 
     deployment_mode: Knob = Field(default_factory=_default("deployment_mode"))
+    """every worker does prefill and decode (agg), or separate pools do"""
     backend: Knob = Field(default_factory=_default("backend"))
+    """the serving engine"""
     prefill_max_num_batched_tokens: Knob = Field(default_factory=_default("prefill_max_num_batched_tokens"))
+    """token budget of one forward pass"""
     prefill_max_num_seqs: Knob = Field(default_factory=_default("prefill_max_num_seqs"))
+    """sequences that may run at once on a rank"""
     decode_max_num_batched_tokens: Knob = Field(default_factory=_default("decode_max_num_batched_tokens"))
+    """token budget of one forward pass"""
     decode_max_num_seqs: Knob = Field(default_factory=_default("decode_max_num_seqs"))
+    """sequences that may run at once on a rank"""
     agg_max_num_batched_tokens: Knob = Field(default_factory=_default("agg_max_num_batched_tokens"))
+    """token budget of one forward pass"""
     agg_max_num_seqs: Knob = Field(default_factory=_default("agg_max_num_seqs"))
+    """sequences that may run at once on a rank"""
     router_mode: Knob = Field(default_factory=_default("router_mode"))
+    """who gets a request: the workers in turn, or by [cache content and load](router.md)"""
     overlap_score_credit: Knob = Field(default_factory=_default("overlap_score_credit"))
+    """kv_router: what a cached block takes off the cost"""
     prefill_load_scale: Knob = Field(default_factory=_default("prefill_load_scale"))
+    """kv_router: weight of prefills against decodes"""
     host_cache_hit_weight: Knob = Field(default_factory=_default("host_cache_hit_weight"))
+    """kv_router: worth of a block in host memory; acts with `num_g2_blocks`"""
     disk_cache_hit_weight: Knob = Field(default_factory=_default("disk_cache_hit_weight"))
+    """kv_router: worth of a block on disk; acts with `num_g3_blocks`"""
     router_temperature: Knob = Field(default_factory=_default("router_temperature"))
+    """kv_router: randomness of the choice"""
     planner_scaling_policy: Knob = Field(default_factory=_default("planner_scaling_policy"))
+    """autoscaling loops ([docs/planner.md](planner.md)) :rule: or an object of four fields and maybe
+    `planner_mode`"""
     planner_fpm_sampling: Knob = Field(default_factory=_default("planner_fpm_sampling"))
+    """planner: how many forward passes it samples :rule: or an object of two fields"""
     planner_load_sensitivity: Knob = Field(default_factory=_default("planner_load_sensitivity"))
+    """planner: how readily it scales down :rule: or an object of two fields"""
     load_predictor_candidates: Knob = Field(default_factory=_default("load_predictor_candidates"))
+    """planner: forecasters to choose from ([forecasting.md](forecasting.md)) :rule: or an object with
+    `load_predictor`"""
 
     parallel_configs: list[Any] = Field(default_factory=list)
+    """the only layouts to try; empty tries every legal one :rule: see below; needs exactly one deployment
+    mode"""
 
     _notes: tuple[str, ...] = PrivateAttr(default=())
 

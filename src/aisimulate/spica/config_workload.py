@@ -78,21 +78,44 @@ class Workload(SpicaModel):
     """
 
     isl: Length | None = None
+    """new prompt tokens of each request (each turn) :unit: tokens :rule: below the context length"""
     osl: Length | None = None
+    """output tokens of each request :unit: tokens"""
     concurrency: PositiveInt | None = None
+    """closed loop: the next session starts when one ends :unit: sessions"""
     kv_load_ratio: Annotated[float | list[float] | None, PlainValidator(_parse_kv_load)] = None
+    """concurrency relative to each candidate's own KV cache: 1 fills it with requests of isl + osl/2 tokens
+    :unit: share :rule: >= 0; a range only for the pareto target, which takes `[0.0, 1.0]` without a load"""
     request_rate: PositiveNumber | None = None
+    """open loop: arrivals are evenly spaced, one every 1000 / rate ms :unit: sessions/s"""
     num_request_ratio: PositiveNumber | None = None
+    """how many sessions: the ratio times the load (concurrency, or rate), rounded half away from zero, at
+    least 1. With a rate it is the seconds of traffic; with a concurrency the rounds through it"""
     shared_prefix_ratio: Ratio = 0.0
+    """share of each prompt that is common to a group :unit: share :rule: above 0 needs `num_prefix_groups`"""
     num_prefix_groups: NaturalInt = 0
+    """number of common prefixes; sessions draw one each :unit: groups"""
     turns_per_session: CountInt = 1
+    """requests per session; the prompt of each turn is the whole conversation so far and `isl` new tokens
+    :unit: turns"""
     inter_turn_delay_ms: NaturalNumber = 0.0
+    """pause between the end of a turn and the next"""
     trace_path: Text | None = None
+    """the trace to replay; a relative path is taken from the current directory :rule: a file that can be
+    read"""
     trace_format: Annotated[str, AfterValidator(_check_format)] = "mooncake"
+    """how to read it ([the formats](traces.md)) :rule: a known format"""
     trace_block_size: PayloadTokens = 512
+    """tokens that one id in `hash_ids` stands for; formats that say it themselves need none :rule: must
+    equal what the trace says itself, and be 512 or unset where the format has no ids"""
     arrival_speedup_ratio: PositiveNumber = 1.0
+    """divides times of arrival and pauses :rule: not beside `replay_concurrency`"""
     replay_concurrency: Annotated[Integer, AfterValidator(_check_cap)] | None = None
+    """closed loop: ignore the trace's arrival times and keep this many sessions running. Without it every
+    session needs a first timestamp :unit: sessions :rule: > 0"""
     frontend: FrontendConfig | None = None
+    """what clients see of it; latencies and goals are those of clients then :rule: as
+    [spec.frontend](#specfrontend)"""
 
     @model_validator(mode="after")
     def _check_shape(self) -> Workload:

@@ -54,6 +54,10 @@ COMMIT;
 """
 
 
+RUNNING = "running"
+"""The status of a search that has not ended, which a killed one keeps."""
+
+
 class LedgerError(AISimulateError, RuntimeError):
     """A ledger could not be read or written."""
 
@@ -156,6 +160,12 @@ class Ledger:
         with _named(self.path), self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", rows)
         self._check_there()
+
+    def progress(self) -> dict[str, Any]:
+        """Tell how many suggestions are stored and how the search stands, without reading any of them."""
+        with _named(self.path):
+            attempts = self._connection.execute("SELECT count(*) FROM attempt").fetchone()[0]
+        return {"attempts": attempts, "status": self.facts.get("status", RUNNING)}
 
     # What happened --------------------------------------------------------------------------------------
 

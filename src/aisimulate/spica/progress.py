@@ -12,7 +12,7 @@ from aisimulate.spica.summary import headline_target
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+    from rich.progress import Task, TaskID
 
     from aisimulate.spica.observer import Observer
     from aisimulate.spica.outcome import Outcome
@@ -64,12 +64,14 @@ class LineObserver:
 
 
 class BarObserver:
-    """Draws a live bar: best so far, counts, phase; as much of it as the terminal is wide."""
+    """Draws a live bar: best so far, counts, pace, phase; as much of it as the terminal is wide."""
 
     def __init__(self, console: Console | None = None) -> None:
         """Draw on `console`, or on this process's stderr."""
         self._bar: Bar = _new_bar(console)
-        self._task: TaskID = self._bar.add_task("smart-sweep", total=None, best="", counts="", trend="")
+        self._task: TaskID = self._bar.add_task(
+            "smart-sweep", total=None, best="", counts="", pace="", trend=""
+        )
         self._phase = ""
         self._trend = Trend()
         with suppress(OSError):
@@ -78,12 +80,12 @@ class BarObserver:
     def phase(self, name: str, progress: Progress) -> None:
         """Show what starts."""
         self._phase = name
-        self._bar.update(self._task, description=f"smart-sweep {name}", total=progress.total or None)
+        self._bar.update(self._task, description=name, total=progress.total or None)
         self._show_standing(progress)
 
     def suggested(self, count: int) -> None:
         """Show that the sampler is done and the replays run."""
-        self._bar.update(self._task, description=f"smart-sweep {self._phase}: evaluating")
+        self._bar.update(self._task, description=f"{self._phase}: replaying")
 
     def settled(self, outcome: Outcome, *, cached: bool, progress: Progress) -> None:
         """Advance by one for a new feasible candidate; update the counts for any."""
@@ -93,7 +95,7 @@ class BarObserver:
 
     def round_ended(self, number: int, progress: Progress) -> None:
         """Show that the sampler is at work again."""
-        self._bar.update(self._task, description=f"smart-sweep {self._phase}: suggesting")
+        self._bar.update(self._task, description=f"{self._phase}: suggesting")
 
     def note(self, text: str) -> None:
         """Write the line above the bar."""
@@ -117,6 +119,7 @@ class BarObserver:
             self._task,
             best=_best_text(progress),
             counts=_counts_text(progress),
+            pace=_pace_text(self._bar.tasks[0]),
             trend=self._trend.text(self._bar.console.encoding),
         )
 
@@ -153,6 +156,15 @@ def _best_text(progress: Progress) -> str:
     return f"best {headline_target(progress.goal).value}={progress.best_text}"
 
 
+def _pace_text(task: Task) -> str:
+    """How many candidates a second, and how long for what may still come; nothing before the first ones."""
+    if not task.speed or task.time_remaining is None:
+        return ""
+    minutes, seconds = divmod(round(task.time_remaining), 60)
+    pace = f"{task.speed:.1f}/s" if task.speed >= 1 else f"{60 * task.speed:.1f}/min"
+    return f"{pace}, {minutes}:{seconds:02} left"
+
+
 def _counts_text(progress: Progress) -> str:
     feasible = progress.tally.counts["feasible"]
     return f"{feasible}/{progress.total} feasible, {progress.tally.failed} failed"
@@ -165,7 +177,6 @@ def _new_bar(console: Console | None) -> Bar:
         Progress,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
 
     console = console or Console(stderr=True)
@@ -173,11 +184,11 @@ def _new_bar(console: Console | None) -> Bar:
     columns = (
         (TextColumn("{task.fields[best]}", markup=False), 0),
         (TextColumn("{task.fields[counts]}", markup=False), 66),
-        (TimeElapsedColumn(), 75),
-        (TextColumn("{task.description}", markup=False), 110),
-        (BarColumn(bar_width=24), 135),
-        (TimeRemainingColumn(compact=True), 142),
-        (TextColumn("{task.fields[trend]}", markup=False), 156),
+        (TextColumn("{task.fields[pace]}", markup=False), 79),
+        (TextColumn("{task.description}", markup=False), 100),
+        (TextColumn("{task.fields[trend]}", markup=False), 113),
+        (TimeElapsedColumn(), 121),
+        (BarColumn(bar_width=24), 146),
     )
     shown = [column for column, width in columns if console.width >= width]
     return Progress(*shown, console=console, transient=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
+from aisimulate.spica.ledger import RUNNING
 from aisimulate.spica.reported import answer
 from aisimulate.spica.run_facts import recorded_config
 
@@ -42,7 +43,7 @@ class RecordedRun:
     @property
     def status(self) -> str:
         """`done`, `interrupted`, `out_of_time`, or `running` (which a killed search stays)."""
-        return str(self.facts.get("status", "running"))
+        return str(self.facts.get("status", RUNNING))
 
 
 def read_run(ledger: Ledger) -> RecordedRun:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from aisimulate.config.text_file import read_text
 from aisimulate.core.errors import InputError
@@ -14,6 +13,8 @@ from aisimulate.core.shown import show
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+_LARGEST = 1e30  # nanoseconds since 1970 are 1.7e18
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,14 @@ class Fields:
     def _number(self, name: str, value: object) -> float | None:
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not is_measurable(value):
             raise self.error(name, f"{show(value)} is not a finite number")
         return float(value)
+
+
+def is_measurable(value: object) -> TypeGuard[float]:
+    """Whether a value is a number that can be a measurement in any unit: its square must be a number, too."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def read_document(path: Path) -> Document:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aisimulate.fidelity.measured.document import is_measurable
 from aisimulate.fidelity.measured.metrics import VALUE, named
 from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, in_ms, per_gap, since_first
 
@@ -111,7 +112,7 @@ def _gaps(fields: Fields) -> list[list[float]] | None:
         return None
     gaps = []
     for place, row in enumerate(rows):
-        if not isinstance(row, list) or not all(isinstance(gap, int | float) for gap in row):
+        if not isinstance(row, list) or not all(map(is_measurable, row)):
             raise fields.error(f"itls[{place}]", "is not a list of numbers")
         gaps.append([float(gap) for gap in row])
     return gaps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisimulate.core.units import NS_PER_MS, NS_PER_S
 from aisimulate.engine.sequence import COMPLETED
@@ -47,20 +47,20 @@ def _expected(outcome: ReplayOutcome) -> Iterator[tuple[str, float]]:
     done = [r for r in outcome.sequences if r.status == COMPLETED and r.admissions]
     emitted = [request.emitted_tokens for request in done]
     inputs = sum(request.input_tokens for request in done)
-    duration_ns = max((request.terminal_ns or 0 for request in done), default=0)
+    seen = [_seen(outcome, request) for request in done]
     prefill_s, worker_s = _worker_seconds(outcome)
     yield "completed_requests", len(done)
     yield "total_input_tokens", inputs
     yield "total_output_tokens", sum(emitted)
     yield "processed_tokens", inputs + sum(emitted)
-    yield "duration_ms", duration_ns / NS_PER_MS
+    yield "duration_ms", max((life.terminal_ms for life in seen), default=0.0)
     yield "prefill_worker_seconds", prefill_s
     yield "decode_worker_seconds", worker_s
     gpu_s = prefill_s * outcome.prefill_gpus_per_worker + worker_s * outcome.gpus_per_worker
     yield "gpu_hours", gpu_s / 3600
     yield "num_ttft_samples", sum(count > 0 for count in emitted)
     yield "num_tpot_samples", sum(count > 1 for count in emitted)
-    yield from _means([request for request in done if request.emitted_tokens])
+    yield from _means([life for life, tokens in zip(seen, emitted, strict=True) if tokens])
 
 
 def _worker_seconds(outcome: ReplayOutcome) -> tuple[float, float]:
@@ -71,12 +71,31 @@ def _worker_seconds(outcome: ReplayOutcome) -> tuple[float, float]:
     return outcome.prefill_workers * whole_s, outcome.workers * whole_s
 
 
-def _means(emitting: list[Sequence]) -> Iterator[tuple[str, float]]:
+class _Life(NamedTuple):
+    """When a completed request got its tokens and ended, as its client saw it (ms)."""
+
+    ttft_ms: float
+    e2e_ms: float
+    terminal_ms: float
+
+
+def _seen(outcome: ReplayOutcome, request: Sequence) -> _Life:
+    first_ns, last_ns, client = request.first_token_ns or 0, request.last_token_ns or 0, outcome.client
+    terminal_ms = (request.terminal_ns or 0) / NS_PER_MS
+    if client is not None and request.first_token_ns is not None:
+        record = client.record(request)
+        later_ms = record["client_last_token_ms"] - last_ns / NS_PER_MS
+        return _Life(record["client_ttft_ms"], record["client_e2e_latency_ms"], terminal_ms + later_ms)
+    later_ms = 0.0 if client is None else client.frontend.offset_ns / NS_PER_MS
+    arrival_ns = request.arrival_ns
+    ttft_ms, e2e_ms = (first_ns - arrival_ns) / NS_PER_MS, (last_ns - arrival_ns) / NS_PER_MS
+    return _Life(ttft_ms, e2e_ms, terminal_ms + later_ms)
+
+
+def _means(emitting: list[_Life]) -> Iterator[tuple[str, float]]:
     number = max(1, len(emitting))
-    waits = sum((request.first_token_ns or 0) - request.arrival_ns for request in emitting)
-    lives = sum((request.last_token_ns or 0) - request.arrival_ns for request in emitting)
-    yield "mean_ttft_ms", waits / number / NS_PER_MS
-    yield "mean_e2e_latency_ms", lives / number / NS_PER_MS
+    yield "mean_ttft_ms", sum(life.ttft_ms for life in emitting) / number
+    yield "mean_e2e_latency_ms", sum(life.e2e_ms for life in emitting) / number
 
 
 def check_statistics(report: Report) -> None:

@@ -8,7 +8,7 @@ from aisimulate.report.engines.command import option
 from aisimulate.report.export.config_map import FOLDER, config_map, mount_files
 from aisimulate.report.export.coverage import unexpressed
 from aisimulate.report.export.deployment import GPUS_PER_NODE, Export, refuse_nodes
-from aisimulate.report.export.fronts import PORT, Front, balancer, pair_front
+from aisimulate.report.export.fronts import NIXL_HOST, PORT, Front, balancer, own_address, pair_front
 from aisimulate.report.export.texts import head, yaml_text
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _IMAGES = {
     "sglang": "lmsysorg/sglang:v{}",
     "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:{}",
 }
+_AT_OWN_ADDRESS = f'{NIXL_HOST}="$$(hostname -i | cut -d" " -f1)" exec "$$@"'
 _PAIR_REMARK = "the way from a prefill to a decode worker: a proxy for the engine has to join the two pools"
 
 
@@ -35,13 +36,10 @@ def export_compose(deployment: Deployment, target: str) -> Export:
         for number in range(pool.role.replicas):
             services[f"{pool.role.name}-{number}"] = _service(deployment, pool, first_gpu)
             first_gpu += pool.role.gpus_per_worker
-    files = deployment.files
     workers = list(services)
-    if front := _fronted(deployment, workers):
-        services["front"] = _front_service(front, workers)
-        files |= front.files
-    else:
-        remarks.append(_PAIR_REMARK)
+    front = _fronted(deployment, workers)
+    services["front"] = _front_service(front, workers)
+    files = deployment.files | front.files
     if first_gpu > GPUS_PER_NODE:
         remarks.append(f"more than one machine: the GPUs are numbered 0 to {first_gpu - 1} on this one")
     document = {"services": services, "volumes": {"huggingface": {}}}
@@ -50,16 +48,30 @@ def export_compose(deployment: Deployment, target: str) -> Export:
 
 
 def export_kubernetes(deployment: Deployment, target: str) -> Export:
-    """Write a Deployment and a Service for each role. Raises InputError for workers that span nodes."""
+    """Write a Deployment and a Service for each role, and for what joins pools of vLLM.
+
+    Raises InputError for workers that span nodes.
+    """
     refuse_nodes(deployment, target)
     remarks = unexpressed(deployment, ())
-    if deployment.is_pair:
+    is_joined = _transfers_by_nixl(deployment)
+    if deployment.is_pair and not is_joined:
         remarks.append(_PAIR_REMARK)
     files = deployment.files
     documents = [config_map(deployment, files)] if files else []
     for pool in deployment.pools:
-        documents += [_kubernetes_deployment(deployment, pool), _kubernetes_service(deployment, pool)]
+        documents += [
+            _kubernetes_deployment(deployment, pool),
+            _kubernetes_service(deployment, pool.role.name),
+        ]
+    if is_joined:
+        documents += _kubernetes_front(deployment)
     return Export({"kubernetes.yaml": yaml_text(documents, head(deployment, remarks))}, remarks)
+
+
+def _transfers_by_nixl(deployment: Deployment) -> bool:
+    """Whether vLLM's pools hand KV over by NIXL, for which the router may reach them as services."""
+    return deployment.is_pair and deployment.backend == "vllm"
 
 
 def _image(deployment: Deployment) -> str:
@@ -93,6 +105,8 @@ def _service(deployment: Deployment, pool: Pool, first_gpu: int) -> dict[str, An
         "volumes": ["huggingface:/root/.cache/huggingface"],
         "deploy": {"resources": {"reservations": {"devices": [device]}}},
     }
+    if _transfers_by_nixl(deployment):
+        service["entrypoint"] = ["/bin/sh", "-c", _AT_OWN_ADDRESS, "vllm"]
     service["volumes"] += [f"./{name}:{FOLDER}/{name}:ro" for name in pool.command.files]
     return service
 
@@ -102,7 +116,7 @@ def _escaped(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _fronted(deployment: Deployment, workers: list[str]) -> Front | None:
+def _fronted(deployment: Deployment, workers: list[str]) -> Front:
     if not deployment.is_pair:
         return balancer(workers)
     pools = {role: [name for name in workers if name.startswith(role)] for role in ("prefill", "decode")}
@@ -124,13 +138,12 @@ def _front_service(front: Front, workers: list[str]) -> dict[str, Any]:
 # Kubernetes -------------------------------------------------------------------------------------------
 
 
-def _labels(deployment: Deployment, pool: Pool) -> dict[str, str]:
-    return {"app.kubernetes.io/name": deployment.name, "app.kubernetes.io/component": pool.role.name}
+def _labels(deployment: Deployment, component: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": deployment.name, "app.kubernetes.io/component": component}
 
 
 def _kubernetes_deployment(deployment: Deployment, pool: Pool) -> dict[str, Any]:
-    labels = _labels(deployment, pool)
-    container = {
+    container: dict[str, Any] = {
         "name": "engine",
         "image": _image(deployment),
         "command": _arguments(pool),
@@ -145,24 +158,49 @@ def _kubernetes_deployment(deployment: Deployment, pool: Pool) -> dict[str, Any]
         },
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
+    if _transfers_by_nixl(deployment):
+        container["env"] = [own_address()]
     volumes = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     spec = {"containers": [container], "volumes": volumes}
     if pool.command.files:
         mount_files(deployment, spec)
-    pod = {"metadata": {"labels": labels}, "spec": spec}
+    pod = {"metadata": {"labels": _labels(deployment, pool.role.name)}, "spec": spec}
+    return _kubernetes_workload(deployment, pool.role.name, pool.role.replicas, pod)
+
+
+def _kubernetes_front(deployment: Deployment) -> list[dict[str, Any]]:
+    """What joins the pools, which it reaches as services."""
+    pools = {pool.role.name: [f"{deployment.name}-{pool.role.name}"] for pool in deployment.pools}
+    front = pair_front(deployment.backend, _image(deployment), pools)
+    labels = _labels(deployment, "front")
+    container = {
+        "name": "front",
+        "image": front.image,
+        "command": front.command,
+        "ports": [{"containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/health", "port": PORT}, "failureThreshold": 3},
+    }
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return [_kubernetes_workload(deployment, "front", 1, pod), _kubernetes_service(deployment, "front")]
+
+
+def _kubernetes_workload(
+    deployment: Deployment, name: str, replicas: int, pod: dict[str, Any]
+) -> dict[str, Any]:
+    labels = _labels(deployment, name)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": f"{deployment.name}-{pool.role.name}", "labels": labels},
-        "spec": {"replicas": pool.role.replicas, "selector": {"matchLabels": labels}, "template": pod},
+        "metadata": {"name": f"{deployment.name}-{name}", "labels": labels},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod},
     }
 
 
-def _kubernetes_service(deployment: Deployment, pool: Pool) -> dict[str, Any]:
-    labels = _labels(deployment, pool)
+def _kubernetes_service(deployment: Deployment, name: str) -> dict[str, Any]:
+    labels = _labels(deployment, name)
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": f"{deployment.name}-{pool.role.name}", "labels": labels},
+        "metadata": {"name": f"{deployment.name}-{name}", "labels": labels},
         "spec": {"selector": labels, "ports": [{"port": PORT, "targetPort": PORT}]},
     }

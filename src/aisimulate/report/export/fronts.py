@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.engines.command import option
 from aisimulate.report.export.config_map import FOLDER
@@ -18,6 +18,12 @@ PORT = 8000
 _BOOTSTRAP_PORT = 8998
 """Where a prefill worker of SGLang tells decode workers how to fetch KV, if not told otherwise."""
 
+NIXL_HOST = "VLLM_NIXL_SIDE_CHANNEL_HOST"
+"""Where a prefill worker of vLLM says that its KV is; localhost if it is not told."""
+
+_VLLM_ROUTER = "vllm/vllm-router:nightly"
+"""Dated tags of it are made, releases are not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Front:
@@ -27,6 +33,11 @@ class Front:
     command: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
+
+
+def own_address() -> dict[str, Any]:
+    """Tell a container of Kubernetes where decode workers find its KV: at its pod, not at localhost."""
+    return {"name": NIXL_HOST, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 
 
 def balancer(workers: Iterable[str]) -> Front:
@@ -48,13 +59,23 @@ def balancer(workers: Iterable[str]) -> Front:
     return Front("nginx:stable", [], {"nginx.conf": text}, {"nginx.conf": "/etc/nginx/nginx.conf"})
 
 
-def pair_front(backend: str, image: str, pools: Mapping[str, list[str]]) -> Front | None:
-    """Make what sends a prompt to a prefill, then to a decode worker; None for an engine without it.
+def pair_front(backend: str, image: str, pools: Mapping[str, list[str]]) -> Front:
+    """Make what sends a prompt to a prefill, then to a decode worker.
 
     `pools` has the names of the workers by role.
     """
-    makers = {"sglang": _sglang_router, "trtllm": _trtllm_server}
-    return makers[backend](image, pools) if backend in makers else None
+    makers = {"vllm": _vllm_router, "sglang": _sglang_router, "trtllm": _trtllm_server}
+    return makers[backend](image, pools)
+
+
+def _vllm_router(image: str, pools: Mapping[str, list[str]]) -> Front:
+    """The project's own router, which has an image of its own. NIXL is the connector that it expects."""
+    command = ["vllm-router", "--vllm-pd-disaggregation"]
+    for role in ("prefill", "decode"):
+        for name in pools[role]:
+            command += option(f"--{role}", f"http://{name}:{PORT}")
+    command += option("--policy", "round_robin")
+    return Front(_VLLM_ROUTER, [*command, *option("--host", "0.0.0.0"), *option("--port", PORT)])
 
 
 def _sglang_router(image: str, pools: Mapping[str, list[str]]) -> Front:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import InputError
 from aisimulate.report.export.coverage import ROUTER, settings_text, unexpressed
 from aisimulate.report.export.deployment import Export, refuse_nodes
+from aisimulate.report.export.fronts import own_address
 from aisimulate.report.export.texts import head, yaml_text
 from aisimulate.spica.choices import ROUTER_WEIGHTS
 
@@ -92,10 +93,7 @@ def _pool_values(deployment: Deployment, pool: Pool) -> dict[str, Any]:
     if deployment.is_pair:
         container["env"] = [
             {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(_NIXL_PORT)},
-            {
-                "name": "VLLM_NIXL_SIDE_CHANNEL_HOST",
-                "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
-            },
+            own_address(),
         ]
         container["ports"].append({"containerPort": _NIXL_PORT, "protocol": "TCP"})
     data = role.size("attention_dp")

@@ -1,0 +1,1 @@
+"""The documents: their commands and their code work."""
