@@ -7,7 +7,7 @@ from pathlib import Path
 from aisimulate.report.fronts import front_area, front_rows
 from aisimulate.report.shapes import shape_text
 from tools.published_experiment.alone import alone_text
-from tools.published_experiment.records import FIXED, SEARCHED
+from tools.published_experiment.records import DRAWN, FIXED, SEARCHED
 from tools.published_experiment.svg import front_svg
 from tools.published_experiment.tables import distinct, series_of
 
@@ -16,6 +16,7 @@ TITLES = {"glm": "GLM-5 on 72 B200", "qwen": "Qwen3-235B-A22B on 64 H200"}
 PICTURES = {"glm": "glm5-pareto.svg", "qwen": "qwen3-235b-pareto.svg"}
 INTRODUCTION = Path(__file__).with_name("introduction.md")
 _SHORT = {"throughput_per_gpu": "tok/s/GPU", "throughput_per_user": "tok/s/user", " of the larger": ""}
+_NAMES = {SEARCHED: "the search", DRAWN: "the random search", FIXED: "the published deployments"}
 _SHOWN_POINTS = 9
 _POINT_COLUMNS = (
     "tok/s/user",
@@ -46,7 +47,7 @@ def section(experiment, title, records, alone):
     picture = PICTURES[experiment]
     svg = front_svg([series_of(record.run, kind) for kind, record in records.items()])
     (IMAGES / picture).write_text(svg, encoding="utf-8")
-    names = " and of ".join(f"the {kind}" for kind in records)
+    names = " and of ".join(_NAMES[kind] for kind in records)
     yield f"![The fronts of {names}](images/{picture})\n"
     yield from (f"{_effort(kind, record)}\n" for kind, record in records.items())
     yield "All figures are of whole replays.\n"
@@ -92,7 +93,8 @@ def _effort(kind, record):
     in_full = sum(attempt.branch == "finalists" for attempt in run.attempts)
     later = f", {in_full} of them then replayed in full" if in_full else ""
     taken = f": {record.spent.text()}" if record.spent else ""
-    return f"{kind[0].upper()}{kind[1:]}: {budget}, {distinct(run)} candidates{later}{taken}."
+    name = _NAMES[kind].removeprefix("the ")
+    return f"{name[0].upper()}{name[1:]}: {budget}, {distinct(run)} candidates{later}{taken}."
 
 
 def _verdict(records):
@@ -101,7 +103,7 @@ def _verdict(records):
         for kind, record in records.items()
     }
     mine = areas.pop(SEARCHED)
-    parts = [f"{mine / area:.2f} times that of the {kind}" for kind, area in areas.items() if area]
+    parts = [f"{mine / area:.2f} times that of {_NAMES[kind]}" for kind, area in areas.items() if area]
     return f"The area under the search's front is {' and '.join(parts)}." if parts else ""
 
 
