@@ -134,6 +134,12 @@ class SglangWorker(RunWorker[SglangScheduler]):
         self.busy = batch > 0 or rank.eventful or rank.cooldown > 0
         return self.busy
 
+    def cut(self, at_ns: int) -> None:
+        """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
+        if self._passes == 1 and self.exact and at_ns > self._start_ns:
+            return  # it was cut there already
+        super().cut(at_ns)
+
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
