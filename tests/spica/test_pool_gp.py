@@ -187,6 +187,9 @@ class GridPool:
     def screen(self, keys):
         return None if self.screened is None else self.screened(self, keys)
 
+    def likenesses(self, keys):
+        return None
+
 
 def share_after(pool, measurements):
     optimizer = PoolOptimizer(pool, objectives=2, seed=3)
@@ -301,3 +304,43 @@ def test_an_engine_is_tried_when_the_screen_may_be_wrong_about_it():
             optimizer.tell(key, pool.truth([key])[0])
             tried.append(key[2])
     assert 11 in tried  # after 33 measurements; by expected improvement alone after 57
+
+
+class KnobPool(GridPool):
+    """The grid with a knob of 16 values that does nothing."""
+
+    def draw(self, count, rng):
+        return [(x, y, int(rng.integers(16))) for x, y in super().draw(count, rng)]
+
+    def near(self, key, count, rng):
+        moved = super().near(key[:2], count, rng)
+        return [(x, y, int(rng.integers(16))) for x, y in moved]
+
+    def features(self, keys):
+        return super().features([key[:2] for key in keys])
+
+    def likenesses(self, keys):
+        return [key[:2] for key in keys]
+
+
+def test_what_the_screen_holds_for_the_same_is_measured_once():
+    pool = KnobPool(lambda pool, keys: pool.truth(keys))
+    optimizer = PoolOptimizer(pool, objectives=2, seed=3)
+    asked = []
+    while len(asked) < 80:
+        for key in optimizer.ask(8):
+            optimizer.tell(key, pool.truth([key])[0])
+            asked.append(key)
+    assert len({key[:2] for key in asked[16:]}) == len(asked[16:])
+
+
+def test_a_screen_that_is_not_believed_does_not_tell_what_is_alike():
+    pool = KnobPool(lambda pool, keys: 1.0 / pool.truth(keys))
+    optimizer = PoolOptimizer(pool, objectives=2, seed=3)
+    asked = []
+    while len(asked) < 120:
+        for key in optimizer.ask(8):
+            optimizer.tell(key, pool.truth([key])[0])
+            asked.append(key)
+    assert optimizer.prior_dropped
+    assert len({key[:2] for key in asked[24:]}) < len(asked[24:])

@@ -163,8 +163,33 @@ class TestBranchPool:
             assert (pool.screen(some) == screened).all()
             assert len(pool._screened) <= 50 + len(some)
 
+    def test_points_are_alike_where_what_differs_is_nothing_to_the_screen(self):
+        def screen(points):
+            return [
+                [min(chosen["kv_load_ratio"], 0.5) * chosen["agg_max_num_batched_tokens"]]
+                for chosen, _ in points
+            ]
+
+        branch = small_branch(float_ranges={"kv_load_ratio": (0.0, 1.0)})
+        keys = BranchPool(branch).draw(2000, np.random.default_rng(2))
+        pool, alike = BranchPool(branch, screen), {}
+        for key, likeness in zip(keys, pool.likenesses(keys), strict=True):
+            alike.setdefault(likeness, []).append(pool.point(key))
+        assert BranchPool(branch).likenesses(keys) is None
+        assert any(_kinds_of(group, "agg_max_num_seqs") > 1 for group in alike.values())
+        assert any(len({p.parallel_config.replicas for p, _ in group}) > 1 for group in alike.values())
+        for group in alike.values():
+            assert _kinds_of(group, "agg_max_num_batched_tokens") == _kinds_of(group, "router_mode") == 1
+            assert len({point.parallel_config.shape for point, _ in group}) == 1
+            loads = [min(floats["kv_load_ratio"], 0.5) for _, floats in group]
+            assert max(loads) <= 1.003 * min(loads)
+
     def test_loads_are_half_low(self):
         pool = BranchPool(small_branch(float_ranges={"kv_load_ratio": (0.0, 1.0)}))
         steps = [steps[0] for _, steps in pool.draw(4000, np.random.default_rng(1))]
         low = sum(step <= RANGE_STEPS // 100 for step in steps) / len(steps)
         assert 0.12 < low < 0.26
+
+
+def _kinds_of(group, knob):
+    return len({point.selection[knob] for point, _ in group})

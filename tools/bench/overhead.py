@@ -15,11 +15,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from aisimulate.spica.config import SmartSearchConfig
-from aisimulate.spica.ledger import Ledger
-from aisimulate.spica.sampler import make_branch_sampler
-from aisimulate.spica.search import run_search
-
 REPLAY_S = 0.1
 CONFIG = {
     "search_space": {
@@ -69,7 +64,15 @@ class TimedSampler:
 
 
 def measure(sampler, rounds, per_round, workers):
-    """Search once and return the figures."""
+    """Search once and return the figures.
+
+    What a search needs is imported here: workers import this module as well, and none of that.
+    """
+    from aisimulate.spica.config import SmartSearchConfig  # noqa: PLC0415 - see above
+    from aisimulate.spica.ledger import Ledger  # noqa: PLC0415 - see above
+    from aisimulate.spica.sampler import make_branch_sampler  # noqa: PLC0415 - see above
+    from aisimulate.spica.search import run_search  # noqa: PLC0415 - see above
+
     made, ends_s, cpu_s = [], [], []
 
     def on_round(number, found):

@@ -66,14 +66,15 @@ class GapLog:
             (
                 number
                 for duration_ns, weight, first in rows(self.packed_passes, PASS_WIDTH)
-                for _, _, count in absences.pieces(first, first + 1)
-                if weight > count
+                if weight > (count := absences.at(first))
                 for number in (duration_ns, weight - count, first)
             ),
         )
-        self.series = [
+        early = [row for row in self.series if row[2] + len(row[0]) <= absences.first]
+        self.series = early + [
             (durations_ns[low - first : high - first], weight - count, low)
             for durations_ns, weight, first in self.series
+            if first + len(durations_ns) > absences.first
             for low, high, count in absences.pieces(first, first + len(durations_ns))
             if weight > count
         ]
@@ -108,6 +109,15 @@ class Absences:
             changes[last] = changes.get(last, 0) - 1
         self._edges = sorted(changes)
         self._counts = [0, *accumulate(changes[edge] for edge in self._edges)]
+
+    @property
+    def first(self) -> int:
+        """The first pass in which somebody did not complete."""
+        return self._edges[0]
+
+    def at(self, number: int) -> int:
+        """Tell how many of those took part in a pass."""
+        return self._counts[bisect_right(self._edges, number)]
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Cut the passes [start, end) where the count changes; yield (first, last, count)."""

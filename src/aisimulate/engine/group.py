@@ -81,21 +81,27 @@ class PassGroup(ABC, Generic[Rank]):
 
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was work for one."""
-        self._active = [rank for rank in self.ranks if rank.has_work]
-        if not self._active:
+        active = self._active = [rank for rank in self.ranks if rank.has_work]
+        if not active:
             return False
         self.plans += 1
         self.busy = True
         self._start_ns = now_ns
-        planned = [rank.plan(now_ns) for rank in self._active]
-        self._passes = self._limit(min(planned))
-        if not all(rank.run_batch for rank in self._active):
+        self._passes = self._limit(min([rank.plan(now_ns) for rank in active]))
+        slowest_ns, decodes = 0, True
+        for rank in active:
+            if rank.run_batch:
+                duration_ns = rank.first_run_ns()
+            else:
+                decodes, duration_ns = False, rank.pass_ns
+            if duration_ns > slowest_ns:
+                slowest_ns = duration_ns
+        if not decodes:
             self._passes = 1
-            self.busy = any(rank.run_batch or rank.eventful for rank in self._active)
-        self._durations = [max(self._first_ns(rank) for rank in self._active)]
-        self._totals = self._durations[:]
+            self.busy = any(rank.run_batch or rank.eventful for rank in active)
+        self._durations, self._totals = [slowest_ns], [slowest_ns]
         self.exact = self._passes == 1
-        self.end_ns = now_ns + (self._durations[0] if self.exact else self._floor_ns())
+        self.end_ns = now_ns + (slowest_ns if self.exact else self._floor_ns())
         return self.busy
 
     def _limit(self, passes: int) -> int:
@@ -108,7 +114,7 @@ class PassGroup(ABC, Generic[Rank]):
 
     def _first_ns(self, rank: Rank) -> int:
         if rank.run_batch:
-            return rank.run_durations_ns(0, 1)[0]
+            return rank.first_run_ns()
         return rank.pass_ns
 
     def _price_more(self) -> None:
@@ -131,6 +137,8 @@ class PassGroup(ABC, Generic[Rank]):
 
     def cut(self, at_ns: int) -> None:
         """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
+        if self._passes == 1:
+            return
         elapsed = at_ns - self._start_ns
         while len(self._durations) < self._passes and self._totals[-1] < elapsed:
             self._price_more()

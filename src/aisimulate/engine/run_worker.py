@@ -37,6 +37,7 @@ class PlanningRank(Protocol):
     def submit(self, sequence: Sequence) -> None: ...  # noqa: D102
     def plan(self, now_ns: int) -> int: ...  # noqa: D102
     def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]: ...  # noqa: D102
+    def first_run_ns(self) -> int: ...  # noqa: D102
     def run_durations_ns(self, first: int, passes: int) -> list[int]: ...  # noqa: D102
     def run_floor_ns(self, passes: int) -> int: ...  # noqa: D102
     def lost_spans(self) -> list[tuple[int, int]]: ...  # noqa: D102
@@ -50,6 +51,10 @@ class PricedRun:
     timer: PassTimer
     run_batch: int
     run_context: int
+
+    def first_run_ns(self) -> int:
+        """Duration of the first pass of the planned run."""
+        return self.timer.decode_ns(self.run_batch, self.run_context)
 
     def run_durations_ns(self, first: int, passes: int) -> list[int]:
         """List the durations of `passes` passes of the planned run, from number `first` on."""

@@ -82,7 +82,8 @@ class SglangDecodeRank(Destinations, SglangScheduler):
     @property
     def has_work(self) -> bool:
         """Whether a pass can start, or its end is waited for."""
-        return bool(self.arrived or self._done or super().has_work or self.is_due)
+        waits = self.arrived or self._done or self.waiting or self.decoders.count
+        return bool(waits or (self.pending and self.is_due))
 
     @property
     def others_hold(self) -> bool:
@@ -135,13 +136,17 @@ class SglangDecodeRank(Destinations, SglangScheduler):
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass or a run; a run of one pass when a destination is to be tried at its end."""
-        self.promote(now_ns)
+        if self.arrived or self._done or self.slots != self.params.max_num_seqs:
+            self.promote(now_ns)
         passes = super().plan(now_ns)
-        if self.rejected or self.retracted:
-            self._releases += 1
+        self.unblocked = False
         if self.refusal is not None and not (self.selected or self.decoders.count):
             self.estimate_from_nobody()
-        self.unblocked = False
+        if not (self.rejected or self.retracted or self.selected or self._done):
+            self.eventful = False
+            return 1 if self.pending and self.is_due else passes
+        if self.rejected or self.retracted:
+            self._releases += 1
         ends = bool(self._done) and not self.selected
         self.eventful = bool(self.selected or self.rejected or self.retracted or ends)
         return 1 if ends or self.is_due else passes
@@ -171,8 +176,10 @@ class SglangDecodeRank(Destinations, SglangScheduler):
             for sequence in done:
                 self._complete(sequence, sequence.tokens, end_ns)
         terminal = super().commit(passes, first_end_ns, end_ns)
+        if not (done or terminal):
+            return terminal
         ended = done + terminal
-        self._releases += sum(sequence.status == COMPLETED for sequence in ended)
+        self._releases += sum([sequence.status == COMPLETED for sequence in ended])
         return ended
 
 

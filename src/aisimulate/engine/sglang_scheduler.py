@@ -370,14 +370,18 @@ class SglangScheduler(PricedRun):
         """
         decoders, pool = self.decoders, self.pool
         self.last_decode_ns = end_ns
-        if pages := decoders.demand(passes) - opened:
+        # Of a lone pass all that they open may be taken already.
+        if not (passes == 1 and opened) and (pages := decoders.demand(passes) - opened):
             pool.take(pages)
         # `DecodeSet.advance`, without the call.
         done = decoders.passes = decoders.passes + passes
         decoders.context_tokens += passes * decoders.count
-        pool.grow(done)
+        if pool.appointments:
+            pool.grow(done)
+        else:
+            pool.passes = done
         if not self.retracted:
-            self.ratio.advance(passes)
+            self.ratio.steps += passes  # `ReservationRatio.advance`, without the call
         return self.finish_due(end_ns) if done >= decoders.next_due else []
 
     def finish_due(self, end_ns: int) -> list[Sequence]:

@@ -134,6 +134,12 @@ class SglangWorker(RunWorker[SglangScheduler]):
         self.busy = batch > 0 or rank.eventful or rank.cooldown > 0
         return self.busy
 
+    def cut(self, at_ns: int) -> None:
+        """End the run in flight at its first pass boundary at or after `at_ns`; a pass is never shortened."""
+        if self._passes == 1 and self.exact and at_ns > self._start_ns:
+            return  # it was cut there already
+        super().cut(at_ns)
+
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
@@ -192,20 +198,26 @@ class SglangGroup(PassGroup[SglangScheduler]):
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        passes, end_ns, active = self._passes, self.end_ns, self._active
         first_end_ns = self._start_ns + self._durations[0]
-        self._pass_count += self._passes
-        for rank, log in zip(self.ranks, self._logs, strict=True):
-            if rank.run_batch and rank in self._active:
-                first = int(rank.lagging)
-                durations_ns = array("q", self._durations[first : self._passes])
-                if durations_ns:
-                    log.series.append((durations_ns, rank.run_batch, rank.decoders.passes + first))
-        prefills = any(rank.prefills for rank in self._active)
-        idle = () if prefills or any(rank.run_batch for rank in self._active) else self._active
+        self._pass_count += passes
+        # Gaps of those that decode all passes, and of those that have one of their own in the first.
+        whole = array("q", self._durations[:passes])
+        later = whole[1:]
+        prefills = decodes = False
         terminal: list[Sequence] = []
-        for rank in self._active:
-            terminal += rank.commit(self._passes, first_end_ns, self.end_ns)
-        self._pause.count(prefills, self._passes, idle)
+        for rank, log in zip(self.ranks, self._logs, strict=True):
+            if rank not in active:
+                continue
+            prefills = prefills or rank.prefills
+            if batch := rank.run_batch:
+                decodes = True
+                if not rank.lagging:
+                    log.series.append((whole, batch, rank.decoders.passes))
+                elif later:
+                    log.series.append((later, batch, rank.decoders.passes + 1))
+            terminal += rank.commit(passes, first_end_ns, end_ns)
+        self._pause.count(prefills, passes, () if prefills or decodes else active)
         self.busy = False
         return terminal
 

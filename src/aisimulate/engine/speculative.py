@@ -426,6 +426,10 @@ class SpeculativeScheduler(RankScheduler):
             blocks += -(-(reach if reach < end else end) // size) - sequence.held_blocks
         return blocks
 
+    def first_run_ns(self) -> int:
+        """Duration of the first pass of the planned run."""
+        return self._column[0]
+
     def run_durations_ns(self, first: int, passes: int) -> list[int]:
         """List the durations of `passes` passes of the planned run, from number `first` on."""
         return self._column[first : first + passes]

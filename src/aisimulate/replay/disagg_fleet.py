@@ -435,7 +435,8 @@ class DisaggFleet(Fleet):
         rank.activate(handoff)
         handoff.activated_ns = self._now_ns
         self._actions.append((self._release, handoff))
-        self._retry(rank)
+        if rank.pending:
+            self._retry(rank)
 
     def _release(self, handoff: Handoff) -> None:
         """Give back the blocks of the source, when its worker is between passes."""

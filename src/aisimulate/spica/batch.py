@@ -10,7 +10,7 @@ from aisimulate.spica.evaluate import Prepared
 from aisimulate.spica.outcome import Outcome, Reason, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 # Told of every evaluation that ended, as soon as it did: the task, its outcome, the wall time in s.
 OnEnd: TypeAlias = Callable[[Prepared, Outcome, float], None]
@@ -32,9 +32,15 @@ class Batch:
         self._lost_once: set[int] = set()
         self._untold: list[tuple[int, float]] = []
 
-    def take_new(self) -> None:
-        """Queue the tasks that were added since the last time."""
-        self.waiting.extend(range(self._taken, len(self.tasks)))
+    def take_new(self, *, in_order: bool = True) -> None:
+        """Queue the tasks that were added since the last time.
+
+        Unless `in_order`, those with most requests in flight first: begun last, they would be waited for.
+        """
+        fresh: Iterable[int] = range(self._taken, len(self.tasks))
+        if not in_order:
+            fresh = sorted(fresh, key=lambda number: -(self.tasks[number].concurrency or 0))
+        self.waiting.extend(fresh)
         self._taken = len(self.tasks)
 
     def lose(self, number: int, status: Status, category: Reason, reason: str) -> None:

@@ -106,7 +106,8 @@ class Crew(ABC, Generic[HandT]):
                     is_over = self._time.is_spent
                     if is_over and not self._busy:
                         return
-                    batch.take_new()
+                    # Of a search that ends with its time, what was suggested first counts.
+                    batch.take_new(in_order=self._time.seconds is not None)
                     self._advance(batch, is_over=is_over)
                 batch.tell()
                 yield batch.outcomes.pop(number)

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from aisimulate.core.collector import paused_collector
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.bounds import near_misses
@@ -153,9 +154,7 @@ def _search(
 ) -> SearchResult:
     progress = Progress(config.goal)
     observer.phase("enumerating", progress)
-    plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
-    for note in plan.notes:
-        observer.note(note)
+    plan = _plan(config, evaluator, observer)
     context = _context(plan, evaluator, check)
     result = SearchResult(plan, dict(context.backend_versions), progress)
     state = SearchState(progress, ledger, outcomes=result.outcomes, recruits=recruits)
@@ -182,6 +181,15 @@ def _search(
         summary_lines(progress, result.candidates, coverage=coverage, interrupted=result.interrupted)
     )
     return result
+
+
+def _plan(config: SmartSearchConfig, evaluator: Evaluator | None, observer: Observer) -> SearchPlan:
+    """Plan the search, and pass on what there is to say about it."""
+    with paused_collector():  # libraries are imported and tables read: what is made stays
+        plan = plan_search(config, capabilities=CURRENT if evaluator is None else None)
+    for note in plan.notes:
+        observer.note(note)
+    return plan
 
 
 def _coverage(result: SearchResult) -> list[Coverage]:

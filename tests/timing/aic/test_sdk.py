@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+import yaml
 
 from aisimulate.core.errors import TimingError
 from aisimulate.timing.aic.sdk import sdk_advisories, sdk_call
@@ -25,3 +26,17 @@ def test_an_error_inside_closes_the_doorway_too(capsys):
         raise RuntimeError("no")
     logger = logging.getLogger("aiconfigurator_core")
     assert (logger.handlers, logger.propagate) == ([], True)
+
+
+def test_yaml_is_parsed_by_libyaml_inside_only(monkeypatch):
+    theirs, text = yaml.SafeLoader, "a: {b: [1, 2.5, yes, null, 2026-11-30], c: 'x'}"
+    whole = yaml.safe_load(text)
+    with sdk_call("outer"), sdk_call("inner"):
+        assert yaml.SafeLoader is yaml.CSafeLoader
+        assert yaml.safe_load(text) == whole
+    with pytest.raises(TimingError), sdk_call("outer"):
+        raise RuntimeError("no")
+    assert yaml.SafeLoader is theirs
+    monkeypatch.delattr(yaml, "CSafeLoader")
+    with sdk_call("without it"):
+        assert yaml.SafeLoader is theirs

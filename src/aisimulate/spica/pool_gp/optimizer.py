@@ -16,7 +16,7 @@ from aisimulate.spica.pool_gp.screening import Band, contradicts
 from aisimulate.spica.pool_gp.trials import PER_GROUP, best_of_groups, by_label, hardly_known
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,6 +57,7 @@ class PoolOptimizer(Generic[Key]):
         self._objectives = objectives
         self._rng = np.random.default_rng(seed)
         self._asked: set[Key] = set()
+        self._likenesses: set[Hashable] = set()  # of what was asked for
         self._keys: list[Key] = []
         self._logs: list[Floats] = []
         self._infeasible: list[Key] = []
@@ -69,7 +70,7 @@ class PoolOptimizer(Generic[Key]):
 
     def tell(self, key: Key, values: Sequence[float]) -> None:
         """Learn the objectives of a configuration, whoever asked for it."""
-        self._asked.add(key)
+        self._take([key])
         self._keys.append(key)
         self._logs.append(np.log(np.maximum(np.asarray(values, dtype=np.float64), _TINY)))
 
@@ -83,12 +84,19 @@ class PoolOptimizer(Generic[Key]):
         if self._queue is None:
             self._queue = self._first_points()
         chosen, self._queue = self._queue[:count], self._queue[count:]
-        self._asked.update(chosen)
+        self._take(chosen)
         if wanted := count - len(chosen):
             more = self._by_model(wanted) if len(self._keys) >= _FEWEST_LEARNT else self._at_random(wanted)
-            self._asked.update(more)
+            self._take(more)
             chosen += more
         return chosen
+
+    def _take(self, keys: Sequence[Key]) -> None:
+        """Take note that configurations were asked for."""
+        fresh = [key for key in keys if key not in self._asked]
+        self._asked.update(fresh)
+        if self._band is not None and fresh:
+            self._likenesses.update(self._pool.likenesses(fresh) or ())
 
     # Without a model ----------------------------------------------------------------------------------
 
@@ -125,6 +133,27 @@ class PoolOptimizer(Generic[Key]):
     def _new(self, keys: Sequence[Key]) -> list[Key]:
         return [key for key in dict.fromkeys(keys) if key not in self._asked]
 
+    def _unlike(self, keys: list[Key]) -> list[Key]:
+        """Keep what differs from all that was asked for by more than next to nothing; else there is no use.
+
+        All are kept where nothing would be left, and where the screen is not believed: it has to tell.
+        """
+        likenesses = self._pool.likenesses(keys) if self._band is not None and keys else None
+        if likenesses is None:
+            return keys
+        known = self._likenesses
+        return [key for key, like in zip(keys, likenesses, strict=True) if like not in known] or keys
+
+    def _one_of_each(self, keys: list[Key]) -> list[Key]:
+        """Keep the first of those that hardly differ."""
+        likenesses = self._pool.likenesses(keys) if self._band is not None and keys else None
+        if likenesses is None:
+            return keys
+        first: dict[Hashable, Key] = {}
+        for key, like in zip(keys, likenesses, strict=True):
+            first.setdefault(like, key)
+        return list(first.values())
+
     def _at_random(self, count: int) -> list[Key]:
         return self._new(self._pool.draw(8 * count, self._rng))[:count]
 
@@ -137,7 +166,7 @@ class PoolOptimizer(Generic[Key]):
             return self._at_random(count)
         self._shortlisted = considered.best(_SHORTLIST)
         given = self._trials(considered, known)[:count]
-        candidates = list(dict.fromkeys(given + self._shortlisted))
+        candidates = self._one_of_each(list(dict.fromkeys(given + self._shortlisted)))
         outlook = self._outlook(model, candidates, count)
         rows = pick_batch(outlook, known, count, self._explorers(known), len(given))
         return [candidates[row] for row in rows]
@@ -178,7 +207,7 @@ class PoolOptimizer(Generic[Key]):
     def _consider(self, model: Model, known: Floats) -> Considered[Key]:
         """Predict candidates, then go on from the most promising ones."""
         considered: Considered[Key] = Considered()
-        fresh = self._new(self._candidates(known))
+        fresh = self._unlike(self._new(self._candidates(known)))
         for round_ in range(_POLISH_ROUNDS + 1):
             if round_:
                 near = [
@@ -186,7 +215,7 @@ class PoolOptimizer(Generic[Key]):
                     for best in considered.best(_POLISHED)
                     for key in self._pool.near(best, _POLISH_NEAR, self._rng)
                 ]
-                fresh = considered.without_known(self._new(near))
+                fresh = self._unlike(considered.without_known(self._new(near)))
             if fresh:
                 outlook = self._outlook(model, fresh)
                 considered.add(fresh, outlook, expected_gains(outlook, known))

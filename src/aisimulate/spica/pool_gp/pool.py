@@ -37,3 +37,10 @@ class Pool(Protocol[Key]):
     def screen(self, keys: Sequence[Key]) -> Floats | None:
         """Estimate all objectives (positive, larger is better), one row each; None without a screen."""
         ...
+
+    def likenesses(self, keys: Sequence[Key]) -> list[Hashable] | None:
+        """Tell what configurations are hardly different from, equal values for such ones; None if unknown.
+
+        Those that the screen holds for the same are alike, if nothing that it does not see tells them apart.
+        """
+        ...

@@ -10,9 +10,10 @@ import numpy as np
 from aisimulate.spica.finite_space import FiniteSpace, branch_backends
 from aisimulate.spica.samplers.placement_moves import PlacementMoves
 from aisimulate.spica.samplers.point_features import PointFeatures, engine_labels, load_features
+from aisimulate.spica.screen.structures import unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 RANGE_STEPS = 1000
 _WHOLE = 4096  # spaces up to this size are listed whole instead of drawn from
 _MOST_CHANGES = 3
+# Estimates that differ by less, as a logarithm, are the same: a replay in part is less exact than that.
+_SAME_LOG = 0.002
+_TINY = 1e-9
+_SEATS = "max_num_seqs"  # knobs whose names end so limit requests, and mostly do not act
 _MOST_CACHED = 40_000  # descriptions and estimates that are kept; past that they start afresh
 
 
@@ -51,6 +56,8 @@ class BranchPool:
         self._live = [place for place, size in enumerate(sizes) if size > 1]
         self._live += range(len(sizes), len(sizes) + len(self._ranges))
         self._siblings: dict[tuple[int, int], list[int]] = {}
+        self._kinds = _numbered([repr(_without_seats(row)) for row in self._space.digits[0]])
+        self._units = _numbered([repr((name, unit_of(config)[1])) for name, config in self._space.placements])
 
     @property
     def is_listed(self) -> bool:
@@ -105,6 +112,22 @@ class BranchPool:
         self._screened.update(zip(fresh, self._screen(chosen), strict=True))
         return np.array([self._screened[key] for key in keys])
 
+    def likenesses(self, keys: Sequence[PointKey]) -> list[Hashable] | None:
+        """Describe points by all that makes a difference: the screen has to see that a limit or a load does.
+
+        Copies of the same workers are alike where it says that they are (spec 08 section 2.3).
+        """
+        screened = self.screen(keys)
+        if screened is None:
+            return None
+        places = np.round(np.log(np.maximum(screened, _TINY)) / _SAME_LOG).astype(np.int64).tolist()
+        return [(*self._kind(index), *place) for (index, _), place in zip(keys, places, strict=True)]
+
+    def _kind(self, index: int) -> tuple[int, ...]:
+        """Tell what a point is apart from its load and its limits of requests."""
+        placement, settings, *others = self._space.positions(index)
+        return self._units[placement], self._kinds[settings], *others
+
     def _row(self, index: int) -> list[float]:
         if index not in self._rows:
             self._rows[index] = self._features.row(self._space.point_at(index))
@@ -151,3 +174,13 @@ def _moved_step(step: int, rng: np.random.Generator) -> int:
     else:
         moved = step + float(rng.choice([10, 50, 200])) * rng.standard_normal()
     return min(max(round(moved), 0), RANGE_STEPS)
+
+
+def _without_seats(knobs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return sorted((name, value) for name, value in knobs.items() if not name.endswith(_SEATS))
+
+
+def _numbered(names: Sequence[str]) -> list[int]:
+    """Number names, equal ones alike."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(name, len(numbers)) for name in names]

@@ -58,7 +58,7 @@ class Structures:
         numbers: dict[tuple[str, ParallelConfig, int], int] = {}
         settings = self._space.digits[0]
         for placement, (backend, config) in enumerate(self._space.placements):
-            copies, unit_config = _unit_of(config) if self._split else (1, config)
+            copies, unit_config = unit_of(config) if self._split else (1, config)
             for setting, knobs in enumerate(settings):
                 key = backend, unit_config, setting
                 unit = numbers.setdefault(key, len(numbers))
@@ -69,7 +69,7 @@ class Structures:
         return found
 
 
-def _unit_of(config: ParallelConfig) -> tuple[int, ParallelConfig]:
+def unit_of(config: ParallelConfig) -> tuple[int, ParallelConfig]:
     """Return how many copies of which smallest deployment a config is."""
     if isinstance(config, ReplicaParallelConfig):
         return config.replicas, ReplicaParallelConfig(config.shape, 1)

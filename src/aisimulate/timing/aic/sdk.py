@@ -55,10 +55,32 @@ def _collected_log() -> Iterator[None]:
     logger.propagate = False
     logger.addHandler(_COLLECTOR)
     try:
-        yield
+        with _native_yaml():
+            yield
     finally:
         logger.removeHandler(_COLLECTOR)
         logger.propagate = propagated
+
+
+@contextmanager
+def _native_yaml() -> Iterator[None]:
+    """Let the SDK parse YAML with libyaml, where PyYAML has it.
+
+    It reads the same small files again for every estimate, by the parser that is written in Python: most of
+    the time of an estimate. The values are the same.
+    """
+    import yaml  # noqa: PLC0415 - costs start-up time
+
+    ours = getattr(yaml, "CSafeLoader", None)
+    if ours is None:
+        yield
+        return
+    theirs = yaml.SafeLoader
+    yaml.SafeLoader = ours  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        yaml.SafeLoader = theirs  # type: ignore[misc]
 
 
 def sdk_advisories() -> tuple[str, ...]:
