@@ -101,8 +101,8 @@ class Calibration(StrictModel):
     `prefill_scale` multiplies passes that hold prefill tokens, `decode_scale` those that only decode. With
     `points`, both are multiplied by the step scale of the load. `step_model` takes the place of the timing
     provider. `ttft_offset_ms` is added to every TTFT. `timing_mode` says how mixed passes are timed; null
-    leaves it to the engine's settings. `scheduling_look_ahead` is what it was fitted with. `notes` say what
-    the data did not identify.
+    leaves it to the engine's settings. `scheduling_look_ahead` is what it was fitted with, and what engines
+    take whose settings do not say. `notes` say what the data did not identify.
     """
 
     version: int

@@ -110,7 +110,7 @@ def _frontend(frontend: Mapping[str, Any]) -> str:
     preset = "" if frontend["preset"] is None else f"{frontend['preset']}, "
     return (
         f"{preset}stream interval {frontend['stream_interval']}, offset {frontend['ttft_offset_ms']:g} ms, "
-        f"receive interval {frontend['receive_interval']}"
+        f"receive interval {frontend['receive_interval']}, {frontend['step_overhead_ms']:g} ms more per pass"
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
-from aisimulate.spica.field_types import PositiveNumber, SpicaModel
+from aisimulate.spica.field_types import PositiveNumber, ProperShare, SpicaModel
 
 
 class OptimizationTarget(StrEnum):
@@ -107,14 +107,16 @@ class OptimizationGoal(SpicaModel):
     """The target, its SLA, and the objectives of a pareto target.
 
     With `strict_sla` the means of a candidate must meet the SLA, or it is infeasible. So is one whose data
-    are trusted less than `min_confidence`; `low` lets all pass. `min_goodput_rps` is
-    what `min_gpus` sizes for: requests per second that meet the SLA.
+    are trusted less than `min_confidence`; `low` lets all pass. For each grade that its data are below
+    `high`, a candidate counts as worse by a share of `confidence_penalty`. `min_goodput_rps` is what
+    `min_gpus` sizes for: requests per second that meet the SLA.
     """
 
     target: Target = OptimizationTarget.THROUGHPUT
     sla: SLATarget | None = None
     strict_sla: bool = False
     min_confidence: Literal["low", "medium", "high"] = "low"
+    confidence_penalty: ProperShare = 0.0
     min_goodput_rps: PositiveNumber | None = None
     pareto_objectives: list[Target] | None = None
 
