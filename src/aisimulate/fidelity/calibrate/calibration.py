@@ -20,7 +20,7 @@ from aisimulate.config.calibration import (
 from aisimulate.core.errors import InputError
 from aisimulate.fidelity.calibrate.fit import Family, Fit, Scales, Steps, fit
 from aisimulate.fidelity.calibrate.identified import doubts
-from aisimulate.fidelity.calibrate.look_ahead import LookAhead, choice_loss, look_aheads
+from aisimulate.fidelity.calibrate.look_ahead import LookAhead, look_aheads
 from aisimulate.fidelity.calibrate.loss import Errors, errors
 from aisimulate.fidelity.calibrate.offset import ttft_offset_ms
 from aisimulate.fidelity.calibrate.replayer import Candidate, LogReplayer
@@ -44,7 +44,7 @@ _SLACK = 1.1  # candidates may be slower than what was measured
 class Options:
     """How to calibrate. `timing_mode` None lets the training loss choose; `evaluations` replays for a search.
 
-    `look_ahead` `best` lets the losses choose, None does so where the log can tell and the settings do not.
+    `look_ahead` `best` lets it choose as well, None does so where the log can tell and the settings do not.
     `model`, `system` and `engine_version` name what the settings do not tell.
     """
 
@@ -109,7 +109,7 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
     for other in ways[1:]:
         # How mixed passes are timed hardly depends on when they were planned.
         tried.append(_tried(log, other, options, count, [_family(tried[0].best.candidate, options)]))
-    chosen = min(tried, key=lambda trial: _choice_loss(log, trial, count))
+    chosen = min(tried, key=lambda trial: trial.best.loss)
     best, replayer = chosen.best, chosen.replayer
     notes += doubts(log, chosen.trials, count, best)
     replayed = replayer.replay(best.candidate)
@@ -146,11 +146,6 @@ def _families(execution: Execution, options: Options) -> list[Family]:
 
 def _family(candidate: Candidate, options: Options) -> Family:
     return Steps() if options.table_free else Scales(candidate.timing_mode)
-
-
-def _choice_loss(log: RequestLog, trial: _Trial, count: int) -> float:
-    best = trial.best
-    return choice_loss(log, trial.trials.replay(best.candidate), count, best.loss)
 
 
 def _losses(tried: Sequence[_Trial]) -> tuple[tuple[str, float], ...]:

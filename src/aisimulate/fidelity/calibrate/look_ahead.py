@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.replay.look_ahead_rules import require_look_ahead
 
 if TYPE_CHECKING:
     from aisimulate.config.payload import Execution
-    from aisimulate.fidelity.calibrate.replayer import Replayed
     from aisimulate.fidelity.calibrate.request_log import RequestLog
 
 LookAhead = Literal["0", "1", "best"]
 CHOICES: tuple[LookAhead, ...] = ("0", "1", "best")
 
 FIELD = "scheduling_look_ahead"
-_EXECUTION_WEIGHT = 0.1  # beside a training loss, whose latencies hardly show a look-ahead under load
 
 
 def look_aheads(
@@ -54,20 +50,3 @@ def _planned(execution: Execution, look_ahead: int) -> Execution:
     spec = execution.spec.model_copy(update={"engine": engine.model_copy(update={"rank": rank})})
     require_look_ahead(spec)
     return replace(execution, spec=spec)
-
-
-def choice_loss(log: RequestLog, replayed: Replayed, count: int, training_loss: float) -> float:
-    """Give what two ways are compared by: the training loss, and times from scheduling to first tokens.
-
-    Of these the median size of the error counts, where they were logged.
-    """
-    if log.scheduled_ms is None:
-        return training_loss
-    part = slice(0, count)
-    measured_ms = log.first_token_ms[part] - log.scheduled_ms[part]
-    simulated_ms = replayed.first_token_ms[part] - replayed.scheduled_ms[part]
-    told = np.isfinite(measured_ms) & np.isfinite(simulated_ms) & (measured_ms > 0)
-    if not told.any():
-        return training_loss
-    errors = np.abs(simulated_ms[told] / measured_ms[told] - 1.0)
-    return training_loss + _EXECUTION_WEIGHT * float(np.median(errors))
