@@ -112,7 +112,7 @@ def test_the_look_ahead_is_found_where_requests_were_scheduled(tmp_path, look_ah
     outcome = calibrated(path, Options(40, timing_mode="additive"))
     assert outcome.calibration.scheduling_look_ahead == look_ahead
     assert outcome.calibration.decode_scale == pytest.approx(1.2, rel=0.02)
-    assert [name for name, _ in outcome.losses] == ["additive, look-ahead 0", "additive, look-ahead 1"]
+    assert [name for name, _ in outcome.losses] == ["additive", "additive with look-ahead"]
     told = calibrated(path, Options(40, timing_mode="additive", evaluations=5), scheduling_look_ahead=0)
     assert [name for name, _ in told.losses] == ["additive"]
 

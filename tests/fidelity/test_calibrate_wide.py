@@ -63,7 +63,9 @@ def test_factors_of_a_wide_engine_are_found_and_applied(model, tmp_path, capsys,
     for name in ("prefill_scale", "decode_scale"):
         assert found[name] == pytest.approx(FACTORS[name], rel=0.05)
     assert found["scheduling_look_ahead"] == 1
-    assert all(abs(told["errors"]["after"]["held_out"][name]) < 0.02 for name in ("ttft", "tpot", "e2e"))
+    held_out = told["errors"]["after"]["held_out"]
+    assert max(abs(held_out[name]) for name in ("tpot", "e2e", "throughput")) < 0.02
+    assert abs(held_out["ttft"]) < 0.04
 
     own = execute(payload(model, made, engine=engine(model, **FACTORS)))
     (tmp_path / "payload.json").write_text(json.dumps(payload(model, made, calibration="calibration.yaml")))

@@ -150,15 +150,11 @@ def _family(candidate: Candidate, options: Options) -> Family:
 
 def _losses(tried: Sequence[_Trial]) -> tuple[tuple[str, float], ...]:
     """Name each fit by its way to time mixed passes, and by its look-ahead where two were tried."""
-    ahead = len(tried) > 1
+    both = len(tried) > 1
+    endings = [" with look-ahead" if both and trial.look_ahead else "" for trial in tried]
     return tuple(
-        (
-            f"{one.candidate.timing_mode}, look-ahead {trial.look_ahead}"
-            if ahead
-            else one.candidate.timing_mode,
-            one.loss,
-        )
-        for trial in tried
+        (one.candidate.timing_mode + ending, one.loss)
+        for trial, ending in zip(tried, endings, strict=True)
         for one in trial.fits
     )
 
