@@ -177,9 +177,23 @@ def test_settings_are_a_payload_or_its_engine(tmp_path):
     for document in ({"spec": spec(), "traffic": {}}, spec(), {"engine": {"rank": RANK}}):
         path.write_text(json.dumps(document))
         assert read_settings(path).spec.engine.rank.max_num_seqs == 16
-    path.write_text(json.dumps({"rank": RANK}))
-    with pytest.raises(InputError, match="engine is missing"):
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('{"backend": "vllm"}', "; backend belongs into engine.rank"),
+        ('{"rank": {"backend": "vllm"}}', "; rank belongs into engine"),
+        ('{"dp_size": 2}', "; dp_size belongs into engine"),
+        ('{"other": 1}', ""),
+    ],
+)
+def test_settings_without_an_engine_are_told_where_they_belong(tmp_path, text, hint):
+    path = tmp_path / "engine.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
         read_settings(path)
+    assert str(caught.value).endswith("engine is missing (required)" + hint)
 
 
 # Prompts ----------------------------------------------------------------------------------------------------

@@ -51,6 +51,12 @@ class StepModel(StrictModel):
     context_token_ms: Millis
     mixed_decode_ms: Millis = 0.0
 
+    @model_validator(mode="after")
+    def _takes_time(self) -> Self:
+        if not any(self.model_dump().values()):
+            raise FieldError("constant_ms", "a step of no time at all cannot have been measured")
+        return self
+
 
 class CalibrationPoint(StrictModel):
     """Factors measured at one load: on every pass time, and on the reported TTFT.
