@@ -1,6 +1,6 @@
 """Scores calibration on logs of real runs: fitted on the first requests, scored on the others.
 
-    python -m tools.fidelity_logs DIR [--fit-requests 60] [--look-ahead 0|1]
+    python -m tools.fidelity_logs DIR [--fit-requests 60] [--look-ahead 0|1|best]
 
 DIR holds pairs NAME.requests.jsonl and NAME.meta.json as LLMServingSim's benchmark writes them (vLLM's clocks
 and engine arguments), and optionally token ids (*tokenids*.jsonl[.gz]), which belong to a log when all
@@ -18,6 +18,7 @@ from pathlib import Path
 from aisimulate.config.payload import Execution
 from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.fidelity.calibrate.calibration import Options, Outcome, calibrate
+from aisimulate.fidelity.calibrate.look_ahead import CHOICES
 from aisimulate.fidelity.calibrate.loss import Errors
 from aisimulate.fidelity.calibrate.prompts import has_prompts, with_prompts
 from aisimulate.fidelity.calibrate.request_log import RequestLog, read_log
@@ -41,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--fit-requests", type=int, default=60)
     parser.add_argument("--evaluations", type=int, default=40)
-    parser.add_argument("--look-ahead", type=int, choices=(0, 1), default=0)
+    parser.add_argument("--look-ahead", choices=CHOICES, default="best", help="0, 1, or what fits best")
     parser.add_argument("--only", default="", help="only runs whose name has this in it")
     arguments = parser.parse_args(argv)
     names = sorted(
@@ -79,11 +80,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def score(folder: Path, name: str, arguments: argparse.Namespace) -> Outcome:
     meta = json.loads((folder / f"{name}.meta.json").read_text())
-    execution, table_free = settings(name, meta, arguments.look_ahead)
+    execution, table_free = settings(name, meta)
     path = folder / f"{name}.requests.jsonl"
     log = with_known_prompts(read_log(path), path, folder)
     options = Options(
         fit_requests=arguments.fit_requests,
+        look_ahead=arguments.look_ahead,
         table_free=table_free,
         evaluations=arguments.evaluations,
         engine_version=meta.get("vllm_version"),
@@ -91,7 +93,7 @@ def score(folder: Path, name: str, arguments: argparse.Namespace) -> Outcome:
     return calibrate(log, execution, options)
 
 
-def settings(name: str, meta: dict, look_ahead: int) -> tuple[Execution, bool]:
+def settings(name: str, meta: dict) -> tuple[Execution, bool]:
     """Turn vLLM's engine arguments into settings; tell whether there are no tables for the GPU."""
     arguments = meta["engine_kwargs"]
     tp, dp = arguments["tensor_parallel_size"], arguments["data_parallel_size"]
@@ -104,7 +106,6 @@ def settings(name: str, meta: dict, look_ahead: int) -> tuple[Execution, bool]:
     }
     if arguments.get("max_model_len"):
         rank["max_model_len"] = arguments["max_model_len"]
-    rank["scheduling_look_ahead"] = look_ahead
     blocks = meta.get("kv_cache", {}).get("num_gpu_blocks")
     if blocks:
         rank["num_gpu_blocks"] = blocks
@@ -139,6 +140,7 @@ def rows_of(name: str, outcome: Outcome, missed: list[str]) -> list[list[str]]:
     what = f"{calibration.timing_mode} x {calibration.prefill_scale:.3f} / {calibration.decode_scale:.3f}"
     if calibration.step_model is not None:
         what = "step model"
+    what += f", look-ahead {calibration.scheduling_look_ahead}"
     rows = []
     if outcome.before is not None and outcome.before[1] is not None:
         rows.append([name, "uncalibrated", "held out", *cells(outcome.before[1]), ""])

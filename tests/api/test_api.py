@@ -10,6 +10,7 @@ import yaml
 import aisimulate
 from aisimulate.api.recommendation import Recommendation
 from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.report.runs import export_csv, export_json
 from aisimulate.spica.config import SmartSearchConfig
 from tests.page.made_run import made_run
 
@@ -62,6 +63,15 @@ def test_a_simulation_is_the_report_of_the_facade(simulation):
     facade = json.loads(aisimulate.run_replay_json(json.dumps(PAYLOAD)))
     for name in ("completed_requests", "mean_ttft_ms", "output_throughput_tok_s", "per_request"):
         assert simulation[name] == facade[name]
+
+
+def test_a_simulation_tells_how_far_its_data_can_be_trusted(simulation):
+    assert "confidence" not in simulation.report  # times of one's own
+    config = {"model": "meta-llama/Meta-Llama-3.1-8B", "backend": "vllm", "system": "h200_sxm", "tp": 1}
+    timing = {"type": "external", "provider": "aic", "config": config}
+    engine = {"rank": {"backend": "vllm", "timing_model": timing}}
+    measured = aisimulate.simulate(PAYLOAD | {"spec": PAYLOAD["spec"] | {"engine": engine}})
+    assert measured["confidence"] == {"grade": "high", "reasons": []}
 
 
 def test_a_simulation_shows_itself(simulation):
@@ -140,6 +150,11 @@ def test_a_real_search_from_a_mapping_and_its_record(tmp_path):
     assert (tmp_path / "kept.sqlite").is_file()
     assert found.best.score == max(candidate.score for candidate in found.candidates)
     assert len(found.to_pandas()) == len(found.candidates) > 0
+    assert found.confidence() == {"grade": "high", "reasons": []}
+    assert set(found.to_pandas()["confidence"]) == {"high"}
+    exported = json.loads(export_json(found.run))["attempts"]
+    assert {attempt["confidence"]["grade"] for attempt in exported if attempt["metrics"]} == {"high"}
+    assert "confidence.grade" in export_csv(found.run).splitlines()[0].split(",")
     again = aisimulate.recommend(SmartSearchConfig.model_validate(SEARCH))
     assert [item.score for item in again.candidates] == [item.score for item in found.candidates]
 

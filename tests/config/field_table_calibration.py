@@ -69,11 +69,14 @@ TABLE.add(
     prefill_scale=acts("mean_ttft_ms", prefill_scale=1.5),
     decode_scale=acts("mean_itl_ms", decode_scale=1.5),
     ttft_offset_ms=acts("mean_ttft_ms", ttft_offset_ms=7.5),
-    scheduling_look_ahead=Inert(
-        CALIBRATED,
-        {f"{PATH}.scheduling_look_ahead": 1},
-        "spec.calibration: fitted with scheduling_look_ahead 1, but spec.engine.rank has 0",
-        Why.TIED,
+    scheduling_look_ahead=(
+        acts("scheduling_look_ahead", scheduling_look_ahead=1),
+        Inert(
+            changed(CALIBRATED, {"spec.engine.rank.scheduling_look_ahead": 0}),
+            {f"{PATH}.scheduling_look_ahead": 1},
+            "spec.calibration: fitted with scheduling_look_ahead 1, but spec.engine.rank has 0",
+            Why.TIED,
+        ),
     ),
     timing_mode=acts("duration_ms", timing_mode="fused"),
     step_model=Acts(STEPS, {f"{PATH}.step_model": {**_STEPS, "constant_ms": 6.0}}, "duration_ms"),

@@ -84,6 +84,7 @@ TABLE.add(
     stream_interval=Acts(CROWD, {"spec.frontend": {"stream_interval": 2}}, "mean_ttft_ms"),
     ttft_offset_ms=Acts(CAPPED, {"spec.frontend": {"ttft_offset_ms": 5.0}}, "duration_ms"),
     receive_interval=Acts(CROWD, {"spec.frontend": {"receive_interval": 3}}, "mean_ttft_ms"),
+    step_overhead_ms=Acts(CROWD, {"spec.frontend": {"step_overhead_ms": 3.0}}, "mean_itl_ms"),
 )
 TABLE.add(
     Aggregated,

@@ -8,7 +8,7 @@ import math
 import pytest
 import yaml
 
-from aisimulate.config.calibration import Calibration
+from aisimulate.config.calibration import Calibration, StepModel
 from aisimulate.config.calibration_file import calibration_text, factors_at, read_calibration
 from aisimulate.config.messages import parse_model
 from aisimulate.core.errors import InputError
@@ -74,6 +74,10 @@ def test_text_is_always_the_same_and_leaves_out_what_is_empty():
         ({"points": [{"concurrency": 4.0}, {"concurrency": 4.0}]}, "points: loads must increase"),
         ({"points": [{"concurrency": 4.0}, {"rate_rps": 5.0}]}, "points: concurrency and rate_rps"),
         ({"step_model": {"constant_ms": -1.0}}, "step_model"),
+        (
+            {"step_model": dict.fromkeys(StepModel.model_fields, 0.0)},
+            "step_model.constant_ms: a step of no time at all cannot have been measured",
+        ),
         ({"training_error": {"ttft": math.nan}}, "ttft: NaN is not"),
         ({"source": {**DOCUMENT["source"], "sha256": "abc"}}, "source.sha256"),  # type: ignore[dict-item]
     ],

@@ -50,7 +50,6 @@ WITHOUT_CHOICE = {
     "RuntimeTraffic.max_sim_time_ms",
     "Calibration.version",
     "Calibration.key",
-    "Calibration.scheduling_look_ahead",
     *(f"CalibrationKey.{name}" for name in CalibrationKey.model_fields),
     "KvRouterConfig.disk_cache_hit_weight",
     "PlannerConfig.mode",

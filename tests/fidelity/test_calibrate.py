@@ -58,7 +58,7 @@ def test_a_step_model_is_found_without_tables(tmp_path):
 
 @pytest.mark.parametrize("mode", ["additive", "fused", "half"])
 def test_the_way_to_time_mixed_passes_may_be_given(scaled_log, mode):
-    outcome = calibrated(scaled_log, Options(fit_requests=40, timing_mode=mode, evaluations=5))
+    outcome = calibrated(scaled_log, Options(40, timing_mode=mode, look_ahead="0", evaluations=5))
     assert outcome.calibration.timing_mode == mode
     assert [name for name, _ in outcome.losses] == [mode]
 
@@ -106,6 +106,42 @@ def test_a_constant_between_client_and_engine_is_found(scaled_log):
     assert ttft_offset_ms(later, replayed, 10) == 0.0
 
 
+@pytest.mark.parametrize("look_ahead", [0, 1])
+def test_the_look_ahead_is_found_where_requests_were_scheduled(tmp_path, look_ahead):
+    path = write_records(tmp_path / "log.jsonl", decode_scale=1.2, scheduling_look_ahead=look_ahead)
+    outcome = calibrated(path, Options(40, timing_mode="additive"))
+    assert outcome.calibration.scheduling_look_ahead == look_ahead
+    assert outcome.calibration.decode_scale == pytest.approx(1.2, rel=0.02)
+    assert [name for name, _ in outcome.losses] == ["additive", "additive with look-ahead"]
+    told = calibrated(path, Options(40, timing_mode="additive", evaluations=5), scheduling_look_ahead=0)
+    assert [name for name, _ in told.losses] == ["additive"]
+
+
+def test_a_look_ahead_is_tried_without_times_of_scheduling_only_when_asked(scaled_log):
+    log = dataclasses.replace(read_log(scaled_log), scheduled_ms=None)
+    settings = settings_of(spec())
+    few = Options(40, timing_mode="additive", evaluations=5)
+    assert len(calibrate(log, settings, few).losses) == 1
+    assert len(calibrate(log, settings, dataclasses.replace(few, look_ahead="best")).losses) == 2
+    ahead = calibrate(log, settings, dataclasses.replace(few, look_ahead="1"))
+    assert ahead.calibration.scheduling_look_ahead == 1
+
+
+def test_a_look_ahead_that_is_not_built_beside_the_settings_is_refused_or_told(scaled_log):
+    log = read_log(scaled_log)
+    with pytest.raises(InputError, match="--look-ahead 1: the engine settings say 0"):
+        calibrate(log, settings_of(spec(scheduling_look_ahead=0)), Options(look_ahead="1"))
+    tier = {"native_host_offload": {"num_host_blocks": 100}, "kv_cache_bytes_per_token": 1}
+    few = Options(40, timing_mode="additive", evaluations=5)
+    with pytest.raises(InputError, match=r"scheduling_look_ahead: 1 is not supported yet with native_host"):
+        calibrate(log, settings_of(spec(**tier)), dataclasses.replace(few, look_ahead="1"))
+    asked = calibrate(log, settings_of(spec(**tier)), dataclasses.replace(few, look_ahead="best"))
+    assert any("a look-ahead was not tried" in note for note in asked.calibration.notes)
+    assert not any(
+        "tried" in note for note in calibrate(log, settings_of(spec(**tier)), few).calibration.notes
+    )
+
+
 # Settings ---------------------------------------------------------------------------------------------------
 
 
@@ -141,9 +177,23 @@ def test_settings_are_a_payload_or_its_engine(tmp_path):
     for document in ({"spec": spec(), "traffic": {}}, spec(), {"engine": {"rank": RANK}}):
         path.write_text(json.dumps(document))
         assert read_settings(path).spec.engine.rank.max_num_seqs == 16
-    path.write_text(json.dumps({"rank": RANK}))
-    with pytest.raises(InputError, match="engine is missing"):
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('{"backend": "vllm"}', "; backend belongs into engine.rank"),
+        ('{"rank": {"backend": "vllm"}}', "; rank belongs into engine"),
+        ('{"dp_size": 2}', "; dp_size belongs into engine"),
+        ('{"other": 1}', ""),
+    ],
+)
+def test_settings_without_an_engine_are_told_where_they_belong(tmp_path, text, hint):
+    path = tmp_path / "engine.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
         read_settings(path)
+    assert str(caught.value).endswith("engine is missing (required)" + hint)
 
 
 # Prompts ----------------------------------------------------------------------------------------------------

@@ -170,6 +170,9 @@ def test_a_file_of_several_runs_needs_a_choice(written):
     assert read_run(path, part=2).label == "constant 2.0"
     with pytest.raises(InputError, match="has no run 3"):
         read_run(path, part=3)
+    alone = written(made.guidellm(), "alone.json")
+    with pytest.raises(InputError, match="has no run 7: 1: "):
+        read_run(alone, part=7)
     lines = written(made.sglang() * 2, "runs.jsonl")
     with pytest.raises(InputError, match="1: request_rate inf, max_concurrency 8"):
         read_run(lines)

@@ -158,6 +158,7 @@ def test_a_client_sees_a_chunk_when_its_last_token_is_there() -> None:
         "stream_interval": 4,
         "ttft_offset_ms": 0.0,
         "receive_interval": 1,
+        "step_overhead_ms": 0.0,
     }
 
 
@@ -193,12 +194,27 @@ def test_an_idle_engine_looks_at_once() -> None:
     assert [record["first_admit_ms"] for record in records] == [0.0, 11.0]
 
 
+@pytest.mark.parametrize("backend", ["vllm", "trtllm", "sglang"])
+def test_every_pass_takes_longer_by_the_overhead(backend: str) -> None:
+    """The same as longer forwards; a pass that prefills and decodes pays once."""
+    rank = {"backend": backend} | ({"sglang": {}} if backend == "sglang" else {})
+    slower = {"timing_model": {"type": "fixed", "prefill_ms": 12.0, "decode_ms": 3.0}}
+    lone = [(0.0, 8, 9)]
+    seen = served({"step_overhead_ms": 2.0}, lone, rank)
+    assert seen["max_ttft_ms"] == served(None, lone, rank | slower)["max_ttft_ms"] == 12.0
+    assert seen["mean_tpot_ms"] == 3.0
+    plain, late = (served(end, [(0.0, 8, 9), (5.0, 8, 2)], rank) for end in (None, {"step_overhead_ms": 2.0}))
+    # 8 passes that decode or do both, and a prefill before them, of which SGLang makes one more.
+    passes = 10 if backend == "sglang" else 9
+    assert late["duration_ms"] - plain["duration_ms"] == 2.0 * passes
+
+
 @pytest.mark.parametrize(
     ("backend", "values"),
     [
-        ("vllm", {"stream_interval": 4, "ttft_offset_ms": 0.0}),
-        ("trtllm", {"stream_interval": 17, "ttft_offset_ms": 0.0}),
-        ("sglang", {"stream_interval": 1, "ttft_offset_ms": 245.0}),
+        ("vllm", {"stream_interval": 5, "ttft_offset_ms": 0.0, "step_overhead_ms": 0.0}),
+        ("trtllm", {"stream_interval": 9, "ttft_offset_ms": 0.0, "step_overhead_ms": 0.0}),
+        ("sglang", {"stream_interval": 1, "ttft_offset_ms": 240.0, "step_overhead_ms": 2.25}),
     ],
 )
 def test_a_preset_is_that_of_the_backend(backend: str, values: dict) -> None:

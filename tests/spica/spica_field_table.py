@@ -371,6 +371,7 @@ GOAL: dict[str, tuple[Effect, ...]] = {
     "strict_sla": (
         Acts(changed(GOODPUT, {"goal.sla": {"e2e_ms": 0.001}}), {"goal.strict_sla": True}, ("statuses",)),
     ),
+    "confidence_penalty": (Acts(BLOCK_FP8, {"goal.confidence_penalty": 0.2}, ("results",)),),
     "min_confidence": (Acts(BLOCK_FP8, {"goal.min_confidence": "medium"}, ("statuses",)),),
     "min_goodput_rps": (Acts(SIZED, {"goal.min_goodput_rps": 1e6}, ("statuses",)),),
     "pareto_objectives": (
@@ -453,6 +454,7 @@ FRONTEND: dict[str, tuple[Effect, ...]] = {
             changed(RATE, {"workload.request_rate": 50, "workload.osl": 40}), frontend={"receive_interval": 7}
         ),
     ),
+    "step_overhead_ms": (load(PINNED, frontend={"step_overhead_ms": 4.0}),),
 }
 SECTIONS: dict[str, tuple[Effect, ...]] = {
     "search_space": (Acts(PINNED, {"search_space": POOL["search_space"]}),),

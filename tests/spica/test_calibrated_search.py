@@ -89,8 +89,15 @@ def test_shapes_that_it_is_not_for_cost_no_replay(monkeypatch):
         look(config_with(other, **free), monkeypatch)
 
 
+def test_passes_are_planned_as_early_as_it_was_fitted_with(monkeypatch):
+    found = look(config_with({**CALIBRATION, "scheduling_look_ahead": 1}), monkeypatch)
+    assert "calibration: passes are planned one ahead, as it was fitted" in found.notes
+    assert {outcome.candidate.config["scheduling_look_ahead"] for outcome in found.result.outcomes} == {1}
+
+
 def test_what_is_not_checked_is_told(monkeypatch):
-    notes = look(config_with({**CALIBRATION, "scheduling_look_ahead": 1}), monkeypatch).notes
+    ahead = {**CALIBRATION, "scheduling_look_ahead": 1}
+    notes = look(config_with(ahead, **{"search_space.scheduling_look_ahead": 0}), monkeypatch).notes
     assert "calibration: backend_version not checked: its key does not tell" in notes
     fitted = "calibration: fitted with scheduling_look_ahead 1, but search_space.scheduling_look_ahead is 0"
     assert fitted in notes

@@ -84,6 +84,41 @@ def test_the_ranking_shows_grades_where_they_tell_something(searched):
         assert bool(attempt["confidence"]["reasons"]) is shown
 
 
+@pytest.mark.parametrize(
+    ("target", "factor"),
+    [("throughput", 0.9**2), ("e2e_latency", -1 / 0.9**2), ("pareto", 0.9**2)],
+)
+def test_doubtful_data_cost_a_share_of_the_score_for_each_grade(searched, target, factor):
+    penalised = {"goal.target": target, "goal.confidence_penalty": 0.1}
+    (block,) = searched(changed(BLOCK_FP8, penalised)).candidates
+    (plain,) = searched(changed(PLAIN, penalised)).candidates
+    keys = {"e2e_latency": "mean_e2e_latency_ms", "throughput": "output_throughput_tok_s"}
+    for candidate, share in ((block, factor), (plain, 1.0 if factor > 0 else -1.0)):
+        if target == "pareto":
+            per_gpu, per_user = candidate.objectives.values()
+            assert per_user == pytest.approx(
+                share * candidate.metrics["mean_output_token_throughput_per_user"]
+            )
+            assert candidate.score == per_gpu
+        else:
+            assert candidate.score == pytest.approx(share * candidate.metrics[keys[target]])
+
+
+def test_the_table_shows_what_a_candidate_counts_as(searched):
+    result = searched(changed(BLOCK_FP8, {"goal.target": "e2e_latency", "goal.confidence_penalty": 0.5}))
+    title, _, row, *_ = ranking_text(result.plan.config.goal, result.candidates, 5).splitlines()
+    assert title.split()[-2:] == ["counts", "as"]
+    (candidate,) = result.candidates
+    measured = candidate.metrics["mean_e2e_latency_ms"]
+    assert float(row.split()[-1].replace(",", "")) == pytest.approx(4 * measured, rel=1e-3)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.0, True])
+def test_a_penalty_is_a_share(bad):
+    with pytest.raises(ValueError, match="confidence_penalty"):
+        SmartSearchConfig.model_validate(changed(PINNED, {"goal.confidence_penalty": bad}))
+
+
 def test_an_unknown_grade_is_refused():
     with pytest.raises(ValueError, match="min_confidence"):
         SmartSearchConfig.model_validate(changed(PINNED, {"goal.min_confidence": "sure"}))

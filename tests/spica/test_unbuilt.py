@@ -63,7 +63,7 @@ def test_chunks_leave_out_pools_that_scale() -> None:
     assert kept(found) == {**EVERYTHING, "planner_scaling_policy": ["disabled"]}
     assert (
         "planner_scaling_policy: dropped load_180_5 (cannot be simulated yet with "
-        "workload.frontend.stream_interval 4), searching disabled" in notes
+        "workload.frontend.stream_interval 5), searching disabled" in notes
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from aisimulate.timing.aic import health
 from aisimulate.timing.aic.engine import engine_key
 from aisimulate.timing.aic.health import GRADES, Confidence, Finding, engine_confidence, reaches
 
@@ -65,6 +68,20 @@ def test_a_neighbour_that_is_faster_is_told():
         "openai/gpt-oss-120b", "b200_sxm", "trtllm", tp=1, moe_tp=1, moe_ep=1, moe_dtype="w4a8_mxfp4_mxfp8"
     )
     assert not any("slower" in reason for reason in other.reasons)
+
+
+def test_steps_above_those_of_more_bits_are_told(monkeypatch):
+    shape = {"tp": 1, "gemm_dtype": "nvfp4", "kv_cache_dtype": "fp8"}
+    key = engine_key("meta-llama/Meta-Llama-3.1-70B", "b200_sxm", "trtllm", None, **shape)
+    assert not any("decode steps on" in reason for reason in engine_confidence(key, MOST).reasons)
+    monkeypatch.setattr(health, "ABOVE", 1.05)
+    (told,) = health._above_neighbours(key)
+    assert (told.grade, told.implausible) == ("medium", False)
+    assert re.fullmatch(
+        r"decode steps on nvfp4 weights 1\.1 times those on fp8_\w+: check gemm_dtype", told.text
+    )
+    plain = engine_key("meta-llama/Meta-Llama-3.1-70B", "b200_sxm", "trtllm", None, tp=1)
+    assert not list(health._above_neighbours(plain))
 
 
 def test_what_lies_outside_the_grid_counts_by_how_far():

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from aisimulate.core.errors import InputError
+from aisimulate.replay.execute import execute
 from tools.validate.__main__ import FILES, PAGE, RESULTS, main
 from tools.validate.bundled import bundled_runs
 from tools.validate.cut import cut, table_text
 from tools.validate.deployments import aic_settings, payload_of
 from tools.validate.errors import Errors
-from tools.validate.front_end import FrontEnd, fitted, left_out
+from tools.validate.front_end import FrontEnd, fitted, left_out, preset, teachers
 from tools.validate.health import judged_engines, quickstart_runs
 from tools.validate.leave_out import Lists, interpolated, one_row, two_rows
 from tools.validate.outcomes import (
@@ -30,7 +31,7 @@ from tools.validate.page import page_text
 from tools.validate.repeats import disturbed, set_aside
 from tools.validate.results import read_results, results_text
 from tools.validate.runs import MeasuredRun, Pool, read_runs
-from tools.validate.scored import confidence_of, doubts_of, judged
+from tools.validate.scored import confidence_of, doubts_of, judged, scored
 from tools.validate.text import all_tables
 
 LLAMA = MeasuredRun(
@@ -186,11 +187,72 @@ def test_one_row_corrects_a_constant_factor_nearby_and_two_rows_what_lies_betwee
 
 
 def test_a_front_end_is_fitted_without_the_model_that_is_scored():
-    late = [priced(c, 100.0 + 10.0 * c, 5.0, 10.0 * c, 5.0, model="x/other") for c in (2, 4, 8)]
+    late = [priced(c, 100.0 + 10.0 * c, c, 10.0 * c, c, model="x/other") for c in (2.0, 4.0, 8.0)]
     assert fitted(late) == FrontEnd(1, 100.0)
     own = priced(3, 7.0, 5.0, 30.0, 5.0)
     assert left_out([own], [*late, own])[own.run.id] == FrontEnd(1, 100.0)
-    assert left_out(late, late)["c2"] == FrontEnd()
+    assert left_out(late, late)["c2.0"] == FrontEnd()
+
+
+def test_one_number_for_the_first_token_is_fitted_whichever_misses_less():
+    """Four tokens are 20 ms at 5 ms each and 40 ms at 10 ms: no constant is both."""
+    chunks = [priced(c, 100.0 + 3 * c, float(c), 100.0, float(c), model=f"x/{c}") for c in (5, 10)]
+    assert fitted(chunks) == FrontEnd(4)
+    seen = FrontEnd(4, 10.0, 2.0)
+    outcome = priced(2, 1.0, 1.0, 100.0, 5.0, osl=11, notes="h100_sxm/vllm/0.12.0/m.csv")
+    assert seen.ttft_ms(outcome) == 100.0 + 2.0 + 3 * 7.0 + 10.0
+    assert seen.tpot_ms(outcome) == pytest.approx(7.0 * 7 / 10)  # 10 gaps, of which 3 before the first chunk
+
+
+def test_an_overhead_is_one_by_which_no_model_gets_worse():
+    slow = [priced(c, 52.0, 7.0, 50.0, 5.0, model="x/slow") for c in (2, 4)]
+    right = priced(8, 50.0, 5.0, 50.0, 5.0, model="x/right")
+    assert fitted(slow) == FrontEnd(step_overhead_ms=2.0)
+    assert fitted([*slow, right]).step_overhead_ms == 0.0
+
+
+def test_the_model_that_is_missed_most_decides_however_few_runs_it_has():
+    many = [priced(c, 100.0, 5.0, 50.0, 5.0, model="x/many") for c in (2, 4, 8, 16)]
+    few = priced(3, 80.0, 5.0, 50.0, 5.0, model="x/few")
+    assert fitted(many) == FrontEnd(11)
+    assert fitted([*many, few]) == FrontEnd(9)  # -10 % and +12.5 %
+
+
+def test_runs_of_the_laboratory_have_no_front_end_and_tell_of_none():
+    notes = "h100_sxm/vllm/0.12.0/m.csv"
+    late = [priced(c, 100.0 + 10.0 * c, c, 10.0 * c, c, model="x/other") for c in (2.0, 4.0)]
+    own = priced(3, 7.0, 5.0, 30.0, 5.0)
+    ends = left_out([own, replace(late[0], run=replace(late[0].run, id="l", notes=notes))], [*late, own])
+    assert ends == {"c3": FrontEnd(1, 100.0), "l": FrontEnd()}
+    told = [replace(one, run=replace(one.run, notes=notes)) for one in late]
+    assert left_out([own], told)["c3"] == FrontEnd()
+
+
+def test_the_presets_are_fits_to_the_recorded_results():
+    runs = scored(read_results(RESULTS, shipped()))
+    for backend in ("sglang", "trtllm", "vllm"):
+        assert preset(backend) == fitted(teachers([one.outcome for one in runs if one.is_clean], backend))
+
+
+def test_the_arithmetic_of_a_front_end_is_near_a_replay_with_it():
+    run = replace(LLAMA, backend="sglang", isl=1024, osl=256, concurrency=16)
+    plain, payload = outcome_of(run), payload_of(run)
+    for values in ({"step_overhead_ms": 2.0}, {"stream_interval": 9}, {"ttft_offset_ms": 50.0}):
+        report = execute({"spec": payload["spec"] | {"frontend": values}})
+        end = FrontEnd(**values)
+        assert end.tpot_ms(plain) == pytest.approx(report["mean_tpot_ms"], rel=0.02)
+        assert end.ttft_ms(plain) == pytest.approx(report["mean_ttft_ms"], rel=0.1)
+
+
+def test_runs_of_the_laboratory_have_the_nominal_lengths():
+    for notes, shortest in (
+        ("h100_sxm/trtllm/1.0.0rc3/Qwen_Qwen3-32B.csv; silicon_concurrency=8", 80),
+        ("source_file=/home/x/data/gb200/sglang/0.5.1/m.csv", 80),
+        ("source_file=2026-03-25.csv; image=vllm/vllm-openai:v0.18.0", 64),
+        ("", 64),
+    ):
+        requests = payload_of(replace(LLAMA, osl=80, concurrency=40, notes=notes))["spec"]["requests"]
+        assert min(request["output_tokens"] for request in requests) == shortest
 
 
 def test_errors_are_summed_up():

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from tools.validate.runs import MeasuredRun, Pool
 
 LENGTH_SEED = 0
-SHORTEST = 0.8
-"""Lengths are uniform from this share of the nominal one to all of it, as the benchmark scripts draw them."""
-
 REQUESTS_PER_SLOT, LEAST_REQUESTS = 10, 20
 MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS = 256, 8192
 
@@ -117,13 +114,13 @@ def _requests(run: MeasuredRun) -> list[dict[str, Any]]:
         {
             "id": str(number),
             "arrival_time_ms": 0.0,
-            "input_tokens": _drawn(rng, run.isl),
-            "output_tokens": _drawn(rng, run.osl),
+            "input_tokens": _drawn(rng, run.isl, run.shortest),
+            "output_tokens": _drawn(rng, run.osl, run.shortest),
         }
         for number in range(count)
     ]
 
 
-def _drawn(rng: ChaChaRng, nominal: int) -> int:
-    shortest = max(1, round(SHORTEST * nominal))
+def _drawn(rng: ChaChaRng, nominal: int, share: float) -> int:
+    shortest = max(1, round(share * nominal))
     return shortest + rng.below(nominal - shortest + 1)

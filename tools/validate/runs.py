@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # One checkpoint architecture and size under two names; a file may list one measurement under both.
-_FAMILIES = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
+_FAMILIES = {
+    "deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3",
+    "nvidia/DeepSeek-R1-NVFP4": "deepseek-ai/DeepSeek-V3",
+    "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-ai/DeepSeek-V3",
+    "nvidia/Llama-3.1-8B-Instruct-FP8": "meta-llama/Llama-3.1-8B-Instruct",
+    "nvidia/Qwen3-32B-NVFP4": "Qwen/Qwen3-32B",
+}
+SHORTEST = 0.8
+"""Lengths are uniform from this share of the nominal one to all of it, as InferenceX draws them."""
+
+# Runs of AI Configurator's own laboratory name a file GPU/engine/version/model. The runner of its
+# evaluation asks for lengths without deviation, minimum and maximum the same.
+_LABORATORY = re.compile(r"(?:^|[=/])\w+/(?:trtllm|vllm|sglang)/[^/;]+/[^/;]+\.csv")
+
 _NEEDED = (
     "id",
     "model",
@@ -84,6 +98,21 @@ class MeasuredRun:
     def family(self) -> str:
         """The model, whichever of its names the file uses."""
         return _FAMILIES.get(self.model, self.model)
+
+    @property
+    def is_of_laboratory(self) -> bool:
+        """Whether AI Configurator's own laboratory measured it, and not InferenceX."""
+        return _LABORATORY.search(self.notes) is not None
+
+    @property
+    def shortest(self) -> float:
+        """The share of the nominal lengths that the shortest requests have."""
+        return 1.0 if self.is_of_laboratory else SHORTEST
+
+    @property
+    def mean_osl(self) -> float:
+        """Tokens that a request gets on average."""
+        return self.osl * (1.0 + self.shortest) / 2.0
 
     @property
     def is_pair(self) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tools.validate.errors import Errors
-from tools.validate.front_end import preset
+from tools.validate.front_end import fitted, preset, teachers
 from tools.validate.groups import groups
 from tools.validate.leave_out import curves, scored_methods
 from tools.validate.outcomes import KINDS
@@ -16,6 +16,7 @@ from tools.validate.scored import scored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tools.validate.front_end import FrontEnd
     from tools.validate.outcomes import Outcome
     from tools.validate.scored import Judged, Scored
 
@@ -33,38 +34,48 @@ def outcome_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def group_table(runs: Sequence[Scored]) -> Table:
-    """Errors by group, uncalibrated: TTFT of the engine, TTFT at the client, TPOT."""
-    rows = [("runs", "n", "TTFT", "TTFT at the client", "TPOT")]
+    """Errors by group, uncalibrated: TTFT and TPOT, of the tables alone and at the client."""
+    rows = [("runs", "n", "TTFT", "TTFT at the client", "TPOT", "TPOT at the client")]
     for name, members in groups(runs):
         engine = Errors.of(one.outcome.ttft_error for one in members)
         client = Errors.of(one.front_end.error(one.outcome) for one in members)
         tpot = Errors.of(one.outcome.tpot_error for one in members)
-        rows.append((name, str(len(members)), str(engine), str(client), str(tpot)))
+        seen = Errors.of(one.front_end.tpot_error(one.outcome) for one in members)
+        rows.append((name, str(len(members)), str(engine), str(client), str(tpot), str(seen)))
     return "Uncalibrated", rows
 
 
 def front_end_table(runs: Sequence[Scored]) -> Table:
     """The front end used for each backend and model."""
-    rows = [("backend", "scored model", "stream interval, tokens", "offset, ms")]
-    seen = {
-        (one.run.backend, one.run.family): (one.front_end.stream_interval, one.front_end.ttft_offset_ms)
-        for one in runs
-        if not one.run.is_pair
-    }
-    rows += [(*key, str(value[0]), f"{value[1]:g}") for key, value in sorted(seen.items())]
+    rows = [("backend", "scored model", "stream interval, tokens", "offset, ms", "more per pass, ms")]
+    single = [one for one in runs if not one.run.is_pair and not one.run.is_of_laboratory]
+    seen = {(one.run.backend, one.run.family): one.front_end for one in single}
+    clean = [one.outcome for one in single if one.is_clean]
+    for backend in sorted({one.run.backend for one in single}):
+        seen[(backend, "none: fitted on all")] = fitted(teachers(clean, backend))
+    rows += [(*key, *_numbers(end)) for key, end in sorted(seen.items())]
     return "Front ends, fitted on the other models", rows
 
 
+def _numbers(end: FrontEnd) -> tuple[str, str, str]:
+    return str(end.stream_interval), f"{end.ttft_offset_ms:g}", f"{end.step_overhead_ms:g}"
+
+
 def preset_table(runs: Sequence[Scored]) -> Table:
-    """TTFT at the client with the package's presets, which were fitted on runs of this file."""
-    rows = [("runs", "n", "without", "with the preset of the backend")]
-    single = [one for one in runs if not one.run.is_pair]
+    """Errors at the client with the package's presets, which were fitted on these runs."""
+    rows = [("runs", "n", "TTFT without", "with the preset", "TPOT without", "with the preset")]
+    single = [one for one in runs if not one.run.is_pair and not one.run.is_of_laboratory]
     for name, members in groups(single):
-        without = Errors.of(one.outcome.ttft_error for one in members)
-        shipped = Errors.of(preset(one.run.backend).error(one.outcome) for one in members)
+        pairs = [(preset(one.run.backend), one.outcome) for one in members]
+        errors = (
+            Errors.of(outcome.ttft_error for _, outcome in pairs),
+            Errors.of(end.error(outcome) for end, outcome in pairs),
+            Errors.of(outcome.tpot_error for _, outcome in pairs),
+            Errors.of(end.tpot_error(outcome) for end, outcome in pairs),
+        )
         if name in _PRESET_GROUPS:
-            rows.append((name, str(len(members)), str(without), str(shipped)))
-    return "TTFT with the presets of `frontend`", rows
+            rows.append((name, str(len(members)), *map(str, errors)))
+    return "With the presets of `frontend`: runs of InferenceX", rows
 
 
 def calibration_table(runs: Sequence[Scored]) -> Table:
@@ -82,7 +93,8 @@ def calibration_table(runs: Sequence[Scored]) -> Table:
 def run_table(outcomes: Sequence[Outcome], runs: Iterable[Scored]) -> Table:
     """One line per run: what was measured, its outcome, and both errors or the reason."""
     known = {one.run.id: one for one in runs}
-    titles = ("run", "c", "measured TTFT", "TPOT", "outcome", "TTFT", "at the client", "TPOT", "confidence")
+    simulated = ("TTFT", "at the client", "TPOT", "at the client")
+    titles = ("run", "c", "measured TTFT", "TPOT", "outcome", *simulated, "confidence")
     return "Runs", [titles, *(_run_cells(outcome, known.get(outcome.run.id)) for outcome in outcomes)]
 
 
@@ -127,10 +139,10 @@ def _run_cells(outcome: Outcome, one: Scored | None) -> tuple[str, ...]:
     name = f"{engine} {shape} {run.isl}/{run.osl}"
     head = (name, str(run.concurrency), f"{run.ttft_ms:,.1f}", f"{run.tpot_ms:,.2f}", outcome.kind)
     if one is None:
-        return (*head, "", "", "", "")
-    client = one.front_end.error(outcome)
-    errors = (f"{outcome.ttft_error:+.1%}", f"{client:+.1%}", f"{outcome.tpot_error:+.1%}")
-    return (*head, *errors, one.judged.grade)
+        return (*head, "", "", "", "", "")
+    end = one.front_end
+    errors = (outcome.ttft_error, end.error(outcome), outcome.tpot_error, end.tpot_error(outcome))
+    return (*head, *(f"{error:+.1%}" for error in errors), one.judged.grade)
 
 
 def aligned(tables: Iterable[Table]) -> Iterator[str]:

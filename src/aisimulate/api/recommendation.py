@@ -13,11 +13,13 @@ from aisimulate.api.tables import figure, frame, html_table
 from aisimulate.core.errors import InputError
 from aisimulate.core.shown import cut
 from aisimulate.report.answer import answer_of_run, answer_text
+from aisimulate.report.confidence import candidate_grade, confidence_document
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.figures import figures
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
 from aisimulate.report.search_file import read_search, search_of
+from aisimulate.spica.confidence import config_confidence
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.observer import SilentObserver
@@ -52,6 +54,13 @@ class Recommendation:
             raise InputError("the search has no feasible candidate")
         return self.run.candidates[0]
 
+    def confidence(self, candidate: Candidate | None = None) -> dict[str, Any] | None:
+        """Give `grade` and `reasons` of the data behind a candidate (the best one unless given).
+
+        None where nothing is known of them. Raises InputError when nothing was feasible.
+        """
+        return confidence_document(config_confidence((candidate or self.best).config))
+
     def __repr__(self) -> str:
         if not self.run.candidates:
             return f"no feasible candidate in {len(self.run.attempts)} attempts\n"
@@ -74,13 +83,14 @@ class Recommendation:
         )
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas DataFrame
-        """Give every feasible candidate as a row: its place, its configuration and its metrics."""
+        """Give every feasible candidate as a row: place, grade of its data, configuration and metrics."""
         return frame(
             [
                 {
                     "place": row.place,
                     "candidate": row.number,
                     "deployment": row.label,
+                    "confidence": candidate_grade(row.candidate),
                     **row.candidate.config,
                     **row.candidate.metrics,
                 }

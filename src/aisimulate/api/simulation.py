@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.api.tables import figure, frame, html_table
+from aisimulate.config.payload import parse_payload
 from aisimulate.core.errors import InputError
+from aisimulate.replay.confidence import execution_confidence
 from aisimulate.replay.execute import execute
+from aisimulate.report.confidence import confidence_document
 from aisimulate.report.payload_file import read_payload
 from aisimulate.report.replay_table import replay_text
 
@@ -83,7 +86,13 @@ class Simulation:
 def simulate(payload: Mapping[str, Any] | str | Path, *, observers: Sequence[Observer] = ()) -> Simulation:
     """Replay a payload, or the one in a JSON or YAML file.
 
+    `confidence` in the result has the grade of the data behind its pass times and the reasons, where they are
+    measured data.
+
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
     given = payload if isinstance(payload, Mapping) else read_payload(Path(payload))
-    return Simulation(execute(given, observers=observers))
+    report = execute(given, observers=observers)
+    confidence = execution_confidence(parse_payload(given))
+    told = {} if confidence is None else {"confidence": confidence_document(confidence)}
+    return Simulation(report | told)

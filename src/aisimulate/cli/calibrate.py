@@ -17,6 +17,7 @@ from aisimulate.config.calibration_file import calibration_text
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.fidelity.calibrate.calibration import EVALUATIONS, FIT_REQUESTS, MODES, Options, calibrate
+from aisimulate.fidelity.calibrate.look_ahead import CHOICES
 from aisimulate.fidelity.calibrate.prompts import has_prompts, with_prompts
 from aisimulate.fidelity.calibrate.request_log import read_log
 from aisimulate.fidelity.calibrate.settings import read_settings
@@ -98,6 +99,13 @@ def _add_fit_options(parser: OneLineParser) -> None:
         help=f"how mixed passes are timed: {', '.join(MODES)} (default: what fits best)",
     )
     parser.add_argument(
+        "--look-ahead",
+        type=one_of(CHOICES),
+        metavar="N",
+        help="passes are planned so many before they begin: 0, 1, or best, which tries both (default: best if"
+        " the log tells when requests were scheduled and the settings leave it open, else as these say)",
+    )
+    parser.add_argument(
         "--table-free", action="store_true", help="find a step model instead of factors on measured times"
     )
     parser.add_argument(
@@ -146,6 +154,7 @@ def _options(arguments: argparse.Namespace) -> Options:
     return Options(
         fit_requests=arguments.fit_requests,
         timing_mode=arguments.timing_mode,
+        look_ahead=arguments.look_ahead,
         table_free=arguments.table_free,
         evaluations=arguments.evaluations,
         model=arguments.model,

@@ -70,6 +70,12 @@ class StepModel(StrictModel):
     mixed_decode_ms: Millis = 0.0
     """the same"""
 
+    @model_validator(mode="after")
+    def _takes_time(self) -> Self:
+        if not any(self.model_dump().values()):
+            raise FieldError("constant_ms", "a step of no time at all cannot have been measured")
+        return self
+
 
 class CalibrationPoint(StrictModel):
     """Factors measured at one load: on every pass time, and on the reported TTFT.
@@ -145,8 +151,8 @@ class Calibration(StrictModel):
     """how a pass is timed that prefills and decodes; null is the rank's. Without effect where no pass does
     both :rule: equal to that of the rank, if one is given"""
     scheduling_look_ahead: Annotated[int, Field(ge=0, le=1)] | None = None
-    """the rank's when it was fitted; a note says when this rank has another one :unit: passes :rule: only 0
-    or 1"""
+    """what it was fitted with, and what ranks take whose settings do not say; a note tells of those that say
+    otherwise :unit: passes :rule: 0 or 1"""
     step_model: StepModel | None = None
     """takes the place of measured times :rule: not beside other times than those of `aic`"""
     points: Annotated[tuple[CalibrationPoint, ...], Field(strict=False)] = ()

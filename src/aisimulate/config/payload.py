@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aisimulate.config.aic import aic_config
+from aisimulate.config.calibrated_ranks import planned_as_calibrated
 from aisimulate.config.calibration_file import read_calibration
 from aisimulate.config.inert import unused_settings
 from aisimulate.config.json_text import read_json
@@ -40,7 +41,7 @@ def parse_payload(payload: str | Mapping[str, Any]) -> Execution:
     document = _document(payload)
     raw_spec, raw_traffic = _halves(document)
     raw_spec = _with_calibration(raw_spec)
-    spec = parse_model(ReplaySpec, raw_spec, "spec")
+    spec = planned_as_calibrated(parse_model(ReplaySpec, raw_spec, "spec"))
     traffic = None if raw_traffic is None else parse_model(RuntimeTraffic, raw_traffic, "traffic")
     other_notes = [*_check_external_timing(spec), *scaling_notes(spec, scaling_config(spec))]
     if traffic is None:

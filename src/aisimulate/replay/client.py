@@ -45,6 +45,7 @@ class Frontend:
     receive_interval: int = 1
     preset: str | None = None
     ttft_ratio: float = 1.0  # of a calibration: how much longer the wait for the first token is
+    step_overhead_ns: int = 0  # is in the times of passes already
 
     @property
     def named(self) -> dict[str, Any]:
@@ -54,6 +55,7 @@ class Frontend:
             "stream_interval": self.stream_interval,
             "ttft_offset_ms": to_ms(self.offset_ns),
             "receive_interval": self.receive_interval,
+            "step_overhead_ms": to_ms(self.step_overhead_ns),
             **({} if self.ttft_ratio == 1.0 else {"ttft_ratio": self.ttft_ratio}),
         }
 

@@ -13,8 +13,10 @@ from aisimulate.config.timing import LinearTiming as LinearTimingConfig
 from aisimulate.replay.aic_errors import aic_settings_at
 from aisimulate.replay.calibrated import calibrated
 from aisimulate.replay.capacity import aic_engine_key, materialize_capacity, unused_aic_settings
+from aisimulate.replay.frontend import step_overhead_ns
 from aisimulate.timing import FixedTiming, LinearTiming, PolynomialTiming, ScaledTiming
 from aisimulate.timing.aic.surface import AicTiming
+from aisimulate.timing.overhead import OverheadTimer
 
 if TYPE_CHECKING:
     from aisimulate.config.aic import AicConfig
@@ -48,10 +50,11 @@ def timed_rank(execution: Execution, stage: str | None = None) -> TimedRank:
     made = calibrated(execution, role, rank, aic, path)
     with aic_settings_at(path):
         timing = _timing(made.rank, aic)
+    timer = _bound(made.rank, timing)
+    if overhead_ns := step_overhead_ns(spec):
+        timer = OverheadTimer(timer, overhead_ns)
     provenance = _provenance(made.rank, timing, capacity_is_estimated=aic is not None and not explicit)
-    return TimedRank(
-        role, made.rank, _bound(made.rank, timing), provenance | made.provenance, notes + made.notes
-    )
+    return TimedRank(role, made.rank, timer, provenance | made.provenance, notes + made.notes)
 
 
 def _timing(rank: RankConfig, aic: AicConfig | None) -> TimingModel:

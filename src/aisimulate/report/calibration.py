@@ -101,6 +101,8 @@ def _head(outcome: Outcome) -> Iterator[str]:
     )
     if calibration.ttft_offset_ms:
         yield f"clients see everything {calibration.ttft_offset_ms:g} ms later (ttft_offset_ms)"
+    if calibration.scheduling_look_ahead:
+        yield "passes are planned one ahead (scheduling_look_ahead 1)"
     if calibration.step_model is not None:
         terms = calibration.step_model.model_dump()
         yield "step model: " + ", ".join(f"{name} {value:.6g}" for name, value in terms.items())

@@ -91,6 +91,7 @@ def _columns(goal: OptimizationGoal, folds: Sequence[Fold]) -> list[_Column]:
         *_value_columns(goal),
         *_metric_columns(goal),
         *_confidence_columns(folds),
+        *_penalty_columns(goal),
     ]
 
 
@@ -165,6 +166,20 @@ def _confidence_columns(folds: Sequence[Fold]) -> list[_Column]:
     if set(grades.values()) <= {"high", UNKNOWN}:
         return []
     return [_Column("data", lambda item: grades[id(item)], "left")]
+
+
+def _penalty_columns(goal: OptimizationGoal) -> list[_Column]:
+    """Show what a candidate counts for where doubtful data cost something."""
+    if not goal.confidence_penalty:
+        return []
+    if not goal.is_pareto:
+        sign = 1 if goal.target.maximize else -1
+        return [_Column("counts as", lambda item: number_text(sign * item.candidate.score))]
+    return [_Column("counts as", _discounted_objectives)]
+
+
+def _discounted_objectives(item: Fold) -> str:
+    return " / ".join(number_text(value) for value in (item.candidate.objectives or {}).values())
 
 
 def _cost_columns(gpu_hour_price: float | None) -> list[_Column]:

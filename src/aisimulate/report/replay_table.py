@@ -108,9 +108,11 @@ def _evidence(report: Mapping[str, Any]) -> str:
 
 def _frontend(frontend: Mapping[str, Any]) -> str:
     preset = "" if frontend["preset"] is None else f"{frontend['preset']}, "
+    overhead_ms = frontend["step_overhead_ms"]
+    overhead = f", {overhead_ms:g} ms more per pass" if overhead_ms else ""
     return (
         f"{preset}stream interval {frontend['stream_interval']}, offset {frontend['ttft_offset_ms']:g} ms, "
-        f"receive interval {frontend['receive_interval']}"
+        f"receive interval {frontend['receive_interval']}{overhead}"
     )
 
 

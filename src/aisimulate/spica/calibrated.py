@@ -40,6 +40,15 @@ WrittenOut = Annotated[dict[str, Any] | None, BeforeValidator(_written_out)]
 """A calibration as plain values, so that records of searches and workers need no file."""
 
 
+def planned_as_calibrated(config: SmartSearchConfig) -> SmartSearchConfig:
+    """Let engines plan passes as early as a calibration was fitted with, where a search leaves it open."""
+    space, name = config.search_space, "scheduling_look_ahead"
+    fitted_with = (config.calibration or {}).get(name)
+    if not fitted_with or name in space.model_fields_set:
+        return config
+    return config.model_copy(update={"search_space": space.model_copy(update={name: fitted_with})})
+
+
 def check_calibration(config: SmartSearchConfig) -> list[str]:
     """Refuse a calibration of another engine than any that is searched; say in a note what it limits.
 
@@ -69,6 +78,8 @@ def _unchecked(calibration: Mapping[str, Any], look_ahead: int) -> Iterator[str]
     if untold:
         yield f"calibration: {' and '.join(untold)} not checked: its key does not tell"
     fitted_with = calibration.get("scheduling_look_ahead")
+    if fitted_with and look_ahead:
+        yield "calibration: passes are planned one ahead, as it was fitted"
     if fitted_with not in (None, look_ahead):
         yield (
             f"calibration: fitted with scheduling_look_ahead {fitted_with}, "

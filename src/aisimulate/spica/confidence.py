@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.core.errors import AISimulateError
 from aisimulate.spica.kv_estimate import estimator_missing_reason, shape_engine_key
 from aisimulate.spica.parallel_enum import ROLES, ParallelShape, shape_prefix
-from aisimulate.timing.aic.health import Confidence, engine_confidence, reaches
+from aisimulate.timing.aic.health import GRADES, Confidence, engine_confidence, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,16 @@ def config_confidence(config: Mapping[str, Any]) -> Confidence | None:
     except (AISimulateError, KeyError, TypeError):
         return None
     return found
+
+
+def kept_share(config: Mapping[str, Any], penalty: float) -> float:
+    """Give what is left of a candidate's worth when each grade below `high` costs a share of `penalty`.
+
+    All of it where nothing is known of its data.
+    """
+    confidence = config_confidence(config)
+    below = 0 if confidence is None else len(GRADES) - 1 - GRADES.index(confidence.grade)
+    return float((1.0 - penalty) ** below)
 
 
 def too_low(config: Mapping[str, Any], least: str) -> str | None:

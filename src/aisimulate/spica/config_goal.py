@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import show_python
-from aisimulate.spica.field_types import PositiveNumber, SpicaModel
+from aisimulate.spica.field_types import PositiveNumber, ProperShare, SpicaModel
 
 
 class OptimizationTarget(StrEnum):
@@ -120,6 +120,10 @@ class OptimizationGoal(SpicaModel):
     min_confidence: Literal["low", "medium", "high"] = "low"
     """a candidate whose data are trusted less ([confidence](perf.md#confidence)) is infeasible, and counted
     as `low_confidence`"""
+    confidence_penalty: ProperShare = 0.0
+    """for each grade that its data are below `high` (`medium` one, `low` two), a candidate's score and
+    objectives count as worse by this share; its metrics stay what was measured, and the table says what it
+    `counts as`. What [screening](screen.md) estimates knows nothing of it"""
     min_goodput_rps: PositiveNumber | None = None
     """requests that meet the SLA per second, which a deployment must reach; nothing is extrapolated :unit:
     requests/s :rule: with `min_gpus` only, which needs it and `workload.request_rate`"""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import TimingError, UnsupportedError, cause_chain
 from aisimulate.core.shown import cut
-from aisimulate.spica.confidence import too_low
+from aisimulate.spica.confidence import kept_share, too_low
 from aisimulate.spica.deploy import DeploymentPlan, deployment_of_goal, plan_key
 from aisimulate.spica.evaluator import ReplayEvaluator, RunnerContractError
 from aisimulate.spica.judge import judge
 from aisimulate.spica.kv_load import InfeasibleKVCapacity, check_kv_capacity, resolve_kv_load
 from aisimulate.spica.outcome import REASON_LENGTH, Outcome, Reason, Status
 from aisimulate.spica.sample import unroll_sample
-from aisimulate.spica.score import is_feasible
+from aisimulate.spica.score import discounted, is_feasible
 from aisimulate.spica.short_replays import may_be_short, short_key
 
 if TYPE_CHECKING:
@@ -87,11 +87,20 @@ def measure(prepared: Prepared, context: EvaluationContext) -> Outcome:
         if prepared.short and isinstance(evaluator, ReplayEvaluator):
             evaluate = evaluator.evaluate_short
         report = evaluate(prepared.plan, concurrency_override=prepared.concurrency)
-        return judge(prepared.config, report, context.config.goal)
+        return _discounted(judge(prepared.config, report, context.config.goal), context)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an evaluator that calls sys.exit must not end the search either
         return _failed(prepared.config, _category(error), "replay failed", error)
+
+
+def _discounted(outcome: Outcome, context: EvaluationContext) -> Outcome:
+    """Let doubtful data count; those of another evaluator are its own."""
+    penalty, candidate = context.config.goal.confidence_penalty, outcome.candidate
+    if not penalty or candidate is None or not isinstance(context.evaluator, ReplayEvaluator):
+        return outcome
+    share = kept_share(candidate.config, penalty)
+    return dataclasses.replace(outcome, candidate=discounted(candidate, context.config.goal, share))
 
 
 def unsendable(prepared: Prepared, error: Exception) -> Outcome:

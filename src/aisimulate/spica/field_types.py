@@ -29,6 +29,12 @@ def _positive(value: float, info: ValidationInfo) -> float:
     return value
 
 
+def _proper_share(value: float, info: ValidationInfo) -> float:
+    if not 0 <= value < 1:
+        raise ValueError(f"{info.field_name} must be from 0 to less than 1, got {value}")
+    return value
+
+
 def _not_negative(value: float, info: ValidationInfo) -> float:
     if value < 0:
         raise ValueError(f"{info.field_name} must not be negative, got {value}")
@@ -77,6 +83,7 @@ PositiveInt = Annotated[Integer, AfterValidator(_positive)]
 # As long as the payload can say; `Length` ends where the simulator does.
 PayloadTokens = Annotated[PositiveInt, AfterValidator(_fits_payload)]
 Length = Annotated[PositiveInt, AfterValidator(_simulable)]
+ProperShare = Annotated[float, BeforeValidator(_refuse_boolean), AfterValidator(_proper_share)]
 PositiveNumber = Annotated[Number, AfterValidator(_positive)]
 NaturalInt = Annotated[Integer, AfterValidator(_not_negative)]
 NaturalNumber = Annotated[Number, AfterValidator(_not_negative)]

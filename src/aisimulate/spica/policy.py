@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aisimulate.core.errors import InputError, UnsupportedError
 from aisimulate.replay.capabilities import CURRENT, Capabilities
+from aisimulate.spica.calibrated import planned_as_calibrated
 from aisimulate.spica.config_goal import OptimizationTarget
 from aisimulate.spica.inert_fields import inert_notes
 from aisimulate.spica.planner import enables_scaling, filter_scaling_policies
@@ -47,8 +48,9 @@ def effective_config(
         steps.append(_collapse_disk_weight)
         if is_agentic:
             steps.append(_keep_aggregated)
-    current, notes = _run(steps, config)
-    return current, notes + inert_notes(config, current)
+    planned = planned_as_calibrated(config)
+    current, notes = _run(steps, planned)
+    return current, notes + inert_notes(planned, current)
 
 
 def apply_capabilities(config: SmartSearchConfig, capabilities: Capabilities = CURRENT) -> FilterResult:

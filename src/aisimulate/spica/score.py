@@ -14,6 +14,8 @@ from aisimulate.spica.numeric import as_float, numeric_entries
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from aisimulate.spica.config_goal import OptimizationGoal
+
 MS_PER_HOUR = 3_600_000.0
 GOODPUT_KEY = "goodput_output_throughput_tok_s"
 GOODPUT_RPS_KEY = "goodput_request_throughput_rps"
@@ -123,6 +125,25 @@ def make_candidate(
         metrics=metrics,
         objectives=objectives,
     )
+
+
+def discounted(candidate: Candidate, goal: OptimizationGoal, share: float) -> Candidate:
+    """Let a candidate's score and objectives count by `share`: less where more is better, else more.
+
+    Its metrics stay what was measured.
+    """
+    values = {_target(name): value for name, value in (candidate.objectives or {}).items()}
+    objectives = {target.value: _discounted(value, target, share) for target, value in values.items()}
+    if objectives:
+        score = next(iter(objectives.values()))
+    else:
+        sign = 1 if goal.target.maximize else -1
+        score = sign * _discounted(sign * candidate.score, goal.target, share)
+    return candidate.model_copy(update={"score": score, "objectives": objectives or None})
+
+
+def _discounted(value: float, target: OptimizationTarget, share: float) -> float:
+    return value * share if target.maximize else value / share
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.config.payload import parse_payload
 from aisimulate.whatif.payloads import get, put, rank_path
 from aisimulate.whatif.variants import Variant, skipped
 
@@ -28,17 +29,14 @@ def serving(base: Base) -> Iterator[Variant]:
 
 
 def _look_ahead(base: Base) -> Variant:
-    has_it = any(_planned_ahead(base, stage) for stage in base.stages)
+    spec = parse_payload(base.payload).spec
+    has_it = any(spec.engine.role(stage).rank.scheduling_look_ahead for stage in spec.stages)
     payload = base.payload
     for stage in base.stages:
         payload = put(payload, (*rank_path(stage), "scheduling_look_ahead"), 0 if has_it else 1)
     if has_it:
         return Variant("no-look-ahead", "passes planned when they begin", payload)
     return Variant("look-ahead", "passes planned one ahead (asynchronous scheduling)", payload)
-
-
-def _planned_ahead(base: Base, stage: str) -> bool:
-    return bool(get(base.payload, (*rank_path(stage), "scheduling_look_ahead")))
 
 
 def _front_end(base: Base) -> Variant:

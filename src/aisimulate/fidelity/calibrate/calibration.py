@@ -20,12 +20,15 @@ from aisimulate.config.calibration import (
 from aisimulate.core.errors import InputError
 from aisimulate.fidelity.calibrate.fit import Family, Fit, Scales, Steps, fit
 from aisimulate.fidelity.calibrate.identified import doubts
+from aisimulate.fidelity.calibrate.look_ahead import LookAhead, look_aheads
 from aisimulate.fidelity.calibrate.loss import Errors, errors
 from aisimulate.fidelity.calibrate.offset import ttft_offset_ms
 from aisimulate.fidelity.calibrate.replayer import Candidate, LogReplayer
 from aisimulate.replay.calibrated import engine_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aisimulate.config.payload import Execution
     from aisimulate.fidelity.calibrate.replayer import Replayed
     from aisimulate.fidelity.calibrate.request_log import RequestLog
@@ -41,11 +44,13 @@ _SLACK = 1.1  # candidates may be slower than what was measured
 class Options:
     """How to calibrate. `timing_mode` None lets the training loss choose; `evaluations` replays for a search.
 
+    `look_ahead` `best` lets it choose as well, None does so where the log can tell and the settings do not.
     `model`, `system` and `engine_version` name what the settings do not tell.
     """
 
     fit_requests: int = FIT_REQUESTS
     timing_mode: TimingMode | None = None
+    look_ahead: LookAhead | None = None
     table_free: bool = False
     evaluations: int = EVALUATIONS
     model: str | None = None
@@ -70,6 +75,28 @@ class Outcome:
     replays: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """The best fit of one look-ahead, with all fits tried and the replays of what they were tried on."""
+
+    execution: Execution
+    replayer: LogReplayer
+    trials: LogReplayer
+    fits: list[Fit]
+
+    @property
+    def best(self) -> Fit:
+        return min(self.fits, key=lambda one: one.loss)
+
+    @property
+    def look_ahead(self) -> int:
+        return self.execution.spec.engine.rank.scheduling_look_ahead
+
+    @property
+    def replays(self) -> int:
+        return self.trials.replays
+
+
 def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcome:
     """Fit pass times to the first requests of a log; deterministic.
 
@@ -77,27 +104,58 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
     """
     _key(execution, options)  # refuses options that contradict the settings before anything is replayed
     count = min(options.fit_requests, len(log))
-    replayer = LogReplayer(execution, log.workload())
-    met = _met(log, count)
-    trials = replayer if met == len(log) else LogReplayer(execution, log.workload(met))
-    modes = _modes(execution, options)
-    families: list[Family] = [Steps()] if options.table_free else [Scales(mode) for mode in modes]
-    fits = [fit(log, trials, count, family, options.evaluations) for family in families]
-    best = min(fits, key=lambda one: one.loss)
-    notes = doubts(log, trials, count, best)
+    ways, notes = look_aheads(log, execution, options.look_ahead)
+    tried = [_tried(log, ways[0], options, count, _families(execution, options))]
+    for other in ways[1:]:
+        # How mixed passes are timed hardly depends on when they were planned.
+        tried.append(_tried(log, other, options, count, [_family(tried[0].best.candidate, options)]))
+    chosen = min(tried, key=lambda trial: trial.best.loss)
+    best, replayer = chosen.best, chosen.replayer
+    notes += doubts(log, chosen.trials, count, best)
     replayed = replayer.replay(best.candidate)
     offset_ms = ttft_offset_ms(log, replayed, count)
     after = _both(log, replayed.later(offset_ms), count)
     plain = Candidate(execution.spec.engine.rank.timing_mode)
-    calibration = _calibration(log, execution, options, best, after[0], notes, count)
+    calibration = _calibration(log, chosen.execution, options, best, after[0], notes, count)
     return Outcome(
         calibration=calibration.model_copy(update={"ttft_offset_ms": offset_ms}),
-        before=None if options.table_free else _both(log, replayer.replay(plain), count),
+        before=None if options.table_free else _both(log, tried[0].replayer.replay(plain), count),
         after=after,
-        losses=tuple((one.candidate.timing_mode, one.loss) for one in fits),
+        losses=_losses(tried),
         fitted=count,
         held_out=len(log) - count,
-        replays=trials.replays,
+        replays=sum(trial.replays for trial in tried),
+    )
+
+
+def _tried(
+    log: RequestLog, execution: Execution, options: Options, count: int, families: Sequence[Family]
+) -> _Trial:
+    replayer = LogReplayer(execution, log.workload())
+    met = _met(log, count)
+    trials = replayer if met == len(log) else LogReplayer(execution, log.workload(met))
+    fits = [fit(log, trials, count, family, options.evaluations) for family in families]
+    return _Trial(execution, replayer, trials, fits)
+
+
+def _families(execution: Execution, options: Options) -> list[Family]:
+    if options.table_free:
+        return [Steps()]
+    return [Scales(mode) for mode in _modes(execution, options)]
+
+
+def _family(candidate: Candidate, options: Options) -> Family:
+    return Steps() if options.table_free else Scales(candidate.timing_mode)
+
+
+def _losses(tried: Sequence[_Trial]) -> tuple[tuple[str, float], ...]:
+    """Name each fit by its way to time mixed passes, and by its look-ahead where two were tried."""
+    both = len(tried) > 1
+    endings = [" with look-ahead" if both and trial.look_ahead else "" for trial in tried]
+    return tuple(
+        (one.candidate.timing_mode + ending, one.loss)
+        for trial, ending in zip(tried, endings, strict=True)
+        for one in trial.fits
     )
 
 

@@ -31,6 +31,10 @@ _ROUNDS = 6
 _FOLLOWS = 0.7  # how far a round goes towards what the regression found
 _EXECUTION_WEIGHT = 0.1  # of times from scheduling to the first token, which a look-ahead of the engine blurs
 _DIGITS = 6
+# Logarithms of factors; of equal losses the first wins. Prefills weigh more where a valley runs along both.
+_PREFILL_GRID = (0.0, -0.06, 0.06, -0.12, 0.12)
+_DECODE_GRID = (*_PREFILL_GRID, -0.24, 0.24)
+_FIRST_STEP = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +178,24 @@ def _regression(
 
 
 def _searched(loss_of: Callable[[Floats], float], evaluations: int) -> tuple[float, float]:
-    """Search two factors around 1 by a simplex, which needs no slopes: a loss has steps."""
+    """Search two factors around 1: a grid first, then a simplex from its best point.
+
+    A simplex needs no slopes, and a loss has steps. Where a queue builds up, one kind of pass may last longer
+    if the other lasts shorter, and steps of the loss hide how far: the grid looks along that valley.
+    """
     from scipy.optimize import minimize  # noqa: PLC0415 - as above
 
+    def of_logs(logs: Floats) -> float:
+        return loss_of(np.exp(logs))
+
+    grid = [np.array([prefill, decode]) for prefill in _PREFILL_GRID for decode in _DECODE_GRID]
+    start = min(grid, key=of_logs)
     found = minimize(
-        lambda logs: loss_of(np.exp(logs)),
-        np.zeros(2),
+        of_logs,
+        start,
         method="Nelder-Mead",
         options={
-            "initial_simplex": [[0.0, 0.0], [0.06, 0.0], [0.0, 0.06]],
+            "initial_simplex": [start, *(start + _FIRST_STEP * np.eye(2))],
             "maxfev": evaluations,
             "xatol": 1e-3,
             "fatol": 1e-5,

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.config.document_file import read_document
+from aisimulate.config.engine import RoleConfig
 from aisimulate.config.payload import parse_payload
+from aisimulate.config.rank import RankConfig
 from aisimulate.config.spec import Aggregated
 from aisimulate.core.errors import InputError
 
@@ -33,8 +35,17 @@ def read_settings(path: Path, *, table_free: bool = False) -> Execution:
         raise InputError(f"{name}: expected an object with spec, or with engine")
     spec = value.get("spec", value)
     if not isinstance(spec, Mapping) or "engine" not in spec:
-        raise InputError(f"{name}: engine is missing (required)")
+        raise InputError(f"{name}: engine is missing (required){_meant(spec)}")
     return settings_of(spec, table_free=table_free)
+
+
+def _meant(spec: object) -> str:
+    """Say where settings belong that stand at the top."""
+    given = [name for name in spec if isinstance(name, str)] if isinstance(spec, Mapping) else []
+    for fields, place in ((RoleConfig, "engine"), (RankConfig, "engine.rank")):
+        if found := [name for name in given if name in fields.model_fields]:
+            return f"; {found[0]} belongs into {place}"
+    return ""
 
 
 def settings_of(spec: Mapping[str, Any], *, table_free: bool = False) -> Execution:

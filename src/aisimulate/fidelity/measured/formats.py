@@ -87,5 +87,6 @@ def _chosen(path: Path, runs: list[MeasuredRun], part: int | None) -> MeasuredRu
     if part is None:
         raise InputError(f"{path}: has {len(runs)} runs, say which ({listed})")
     if not 1 <= part <= len(runs):
-        raise InputError(f"{path}: has no run {part}: {listed}")
+        known = listed if len(runs) > 1 or runs[0].label else "it has one only"
+        raise InputError(f"{path}: has no run {part}: {known}")
     return runs[part - 1]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aisimulate.timing.aic.key import EngineKey
+    from aisimulate.timing.aic.operations import OperationTime
     from aisimulate.timing.aic.tables import TableSource
 
 GRADES = ("low", "medium", "high")
@@ -40,6 +41,12 @@ FORMULA_SHARE = 0.25
 
 # The same weights with other activations: whichever an engine uses, its steps are hardly slower.
 _NEIGHBOURS = {"w4a16_mxfp4": "w4a8_mxfp4_mxfp8"}
+
+ABOVE = 1.25
+"""Whole steps with weights of fewer bits that take this many times those of more bits were measured on
+another day, or with another kernel; which of the two is wrong nobody can tell."""
+
+_MORE_BITS = {"nvfp4": ("fp8_static", "fp8_block", "fp8")}
 
 _BATCHES = (1, 8, 64)
 _CONTEXT_TOKENS = 1024
@@ -99,7 +106,7 @@ def engine_confidence(key: EngineKey, most_tokens: int, longest_tokens: int = 0)
 @lru_cache(maxsize=1024)
 def _of_any_size(key: EngineKey) -> tuple[Finding, ...]:
     """Find what holds whatever the forwards are."""
-    return (*_slower_than_others(key), *_stand_ins(key))
+    return (*_slower_than_others(key), *_above_neighbours(key), *_stand_ins(key))
 
 
 def _slower_than_others(key: EngineKey) -> Iterator[Finding]:
@@ -121,6 +128,34 @@ def _slower_than_others(key: EngineKey) -> Iterator[Finding]:
                 "other weights or another backend"
             )
             yield Finding("low", text, implausible=True)
+
+
+def _above_neighbours(key: EngineKey) -> Iterator[Finding]:
+    """Compare whole decode steps with those on weights of more bits, where these were measured."""
+    effective = resolve_modes(key).effective
+    for field in ("gemm_dtype", "moe_dtype"):
+        dtype = effective.get(field, _PLAIN)
+        for neighbour in _MORE_BITS.get(dtype, ()):
+            ratios = _step_ratios(key, _with_dtype(key, field, neighbour))
+            if sum(ratio > ABOVE for ratio in ratios) * 2 > len(_BATCHES):
+                text = f"decode steps on {dtype} weights {max(ratios):.1f} times those on {neighbour}"
+                yield Finding("medium", f"{text}: check {field}")
+            if ratios:
+                break
+
+
+def _step_ratios(key: EngineKey, other: EngineKey) -> list[float]:
+    """How many times those of `other` steps of `key` last; empty where `other` was not measured."""
+    try:
+        others = _timed_steps(other)
+    except AISimulateError:
+        return []
+    formula = sum(one.ms for step in others for one in step if one.source == "formula")
+    totals = [sum(one.ms for one in step) for step in others]
+    if formula > FORMULA_SHARE * sum(totals):
+        return []
+    own = [sum(one.ms for one in step) for step in _timed_steps(key)]
+    return [mine / theirs for mine, theirs in zip(own, totals, strict=True)]
 
 
 def _with_dtype(key: EngineKey, field: str, dtype: str) -> EngineKey:
@@ -148,10 +183,15 @@ def _slower_operations(key: EngineKey, plain: EngineKey) -> dict[str, float]:
 
 def _steps(key: EngineKey) -> list[dict[str, float]]:
     """Time each operation of decode steps of a few batch sizes, in ms."""
+    return [
+        {operation.name: operation.ms for operation in step if operation.ms > 0} for step in _timed_steps(key)
+    ]
+
+
+def _timed_steps(key: EngineKey) -> list[list[OperationTime]]:
     engine = load_engine(compile_engine_spec(key))
     with sdk_call(str(key)):
-        steps = [decode_operations(engine, batch, _CONTEXT_TOKENS) for batch in _BATCHES]
-    return [{operation.name: operation.ms for operation in step if operation.ms > 0} for step in steps]
+        return [decode_operations(engine, batch, _CONTEXT_TOKENS) for batch in _BATCHES]
 
 
 def _stand_ins(key: EngineKey) -> Iterator[Finding]:
