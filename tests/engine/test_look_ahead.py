@@ -18,6 +18,7 @@ from oracle.sglang_strategies import (
 from oracle.strategies import (
     Scenario,
     echo_scenarios,
+    eviction_scenarios,
     long_prompt_scenarios,
     outgrowing_scenarios,
     payload_spec,
@@ -50,6 +51,7 @@ def ahead_scenarios() -> st.SearchStrategy[Scenario]:
         outgrowing_scenarios(),
         long_prompt_scenarios(),
         echo_scenarios(),
+        eviction_scenarios(),
     ]
     return st.one_of(kinds).map(ahead)
 
@@ -186,7 +188,6 @@ REFUSED = [
         {},
         "with native_host_offload",
     ),
-    ({}, {"placement": {"provider": "kv_router"}}, "with placement 'kv_router'"),
     (
         {},
         {

@@ -43,11 +43,14 @@ def kept(found: SmartSearchConfig) -> dict[str, list]:
 
 def test_a_look_ahead_leaves_out_what_is_not_built_beside_it() -> None:
     found, notes = effective_config(config({**EVERYTHING, "scheduling_look_ahead": 1}))
-    assert kept(found) == {**PLAIN, "backend": ["vllm", "sglang"]}
+    assert kept(found) == {
+        **PLAIN,
+        "backend": ["vllm", "sglang"],
+        "router_mode": ["kv_router", "round_robin"],
+    }
     beside = "(cannot be simulated yet with scheduling_look_ahead 1)"
     for knob, (dropped, choice) in {
         "deployment_mode": ("disagg", "agg"),
-        "router_mode": ("kv_router", "round_robin"),
         "planner_scaling_policy": ("load_180_5", "disabled"),
     }.items():
         assert f"{knob}: dropped {dropped} {beside}, searching {choice}" in notes
@@ -55,7 +58,11 @@ def test_a_look_ahead_leaves_out_what_is_not_built_beside_it() -> None:
 
 def test_a_look_ahead_keeps_pairs_of_other_backends() -> None:
     found, _ = effective_config(config({**EVERYTHING, "backend": ["vllm"], "scheduling_look_ahead": 1}))
-    assert kept(found) == {**PLAIN, "deployment_mode": ["disagg", "agg"]}
+    assert kept(found) == {
+        **PLAIN,
+        "deployment_mode": ["disagg", "agg"],
+        "router_mode": ["kv_router", "round_robin"],
+    }
 
 
 def test_chunks_leave_out_pools_that_scale() -> None:

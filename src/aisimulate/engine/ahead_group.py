@@ -117,12 +117,17 @@ class AheadGroup(PassGroup[Ahead]):
     def finish(self) -> list[Sequence]:
         """End what ends at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
+        terminal = self._depart()
+        if self._passes:
+            self.flight_ns = self._begin()
+        return terminal
+
+    def _depart(self) -> list[Sequence]:
+        """Let those go who end with the pass in flight; return them in order."""
         terminal: list[Sequence] = []
         for rank in self.ranks:
             if rank.is_left:
                 terminal += rank.depart(self.end_ns)
-        if self._passes:
-            self.flight_ns = self._begin()
         return terminal
 
     def last_boundary_ns(self, limit_ns: int) -> int:

@@ -113,10 +113,14 @@ class AheadWorker(RunWorker[Ahead]):
     def finish(self) -> list[Sequence]:
         """End what ends at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
-        terminal = self._rank.depart(self.end_ns) if self._rank.is_left else []
+        terminal = self._depart()
         if self._passes:
             self.flight_ns = self._begin()
         return terminal
+
+    def _depart(self) -> list[Sequence]:
+        """Let those go who end with the pass in flight; return them in order."""
+        return self._rank.depart(self.end_ns) if self._rank.is_left else []
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last end of a pass at or before `limit_ns`."""

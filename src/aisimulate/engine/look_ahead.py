@@ -60,6 +60,11 @@ class LookAhead(RankScheduler):
         self.held -= leaving
         if self.entered > entered and now_ns < start_ns:
             self._stamp(entered, now_ns)
+        if leaving and self.run_batch and not self._opening:
+            # A plain run takes its blocks when it is booked, but those of its first pass are taken now: not
+            # those that come free when somebody leaves before it begins.
+            self._opening = self.decoders.opening()
+            self.pool.take(self._opening)
         return passes if self.run_batch or self.eventful else 0
 
     def _without_seats(self, taken: int) -> RankParams:

@@ -38,9 +38,7 @@ def _in_deployment(spec: ReplaySpec) -> Iterator[str]:
     backend = spec.engine.role(spec.stages[0]).rank.backend
     if spec.topology.kind == "disaggregated" and backend == "sglang":
         yield "in a disaggregated topology with backend 'sglang'"
-    placement, scaling = spec.adapters.placement.provider, spec.adapters.scaling.provider
-    if placement != "round_robin":
-        yield f"with placement {placement!r}"
+    scaling = spec.adapters.scaling.provider
     if scaling != "none":
         yield f"with scaling {scaling!r}"
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _SCALING: Rules = {"planner_scaling_policy": enables_scaling}
 _ROUTED: Rules = {"router_mode": lambda mode: mode != "round_robin"}
-_PLAIN: Rules = {"deployment_mode": lambda mode: mode != "agg", **_ROUTED, **_SCALING}
+_AGGREGATED: Rules = {"deployment_mode": lambda mode: mode != "agg"}
+_PLAIN: Rules = {**_AGGREGATED, **_ROUTED, **_SCALING}
 
 
 def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
@@ -33,7 +34,7 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
         setting = f"scheduling_look_ahead {space.scheduling_look_ahead}"
         _refuse_pins(config, setting, ("aic_nextn", "num_g2_blocks"))
         is_sglang = "sglang" in space.backend
-        found.append((setting, _PLAIN if is_sglang else {**_ROUTED, **_SCALING}))
+        found.append((setting, {**_AGGREGATED, **_SCALING} if is_sglang else _SCALING))
     frontend = config.workload.frontend
     if frontend is None:
         return found
