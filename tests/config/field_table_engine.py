@@ -33,6 +33,7 @@ from .field_payloads import (
     RANK,
     RANKS,
     RETURNING,
+    SCRIPTED,
     SGLANG,
     SPILLING,
     SPREAD,
@@ -242,6 +243,7 @@ TABLE.add(
     scheduling_look_ahead=(
         rank(CROWD, "mean_ttft_ms", scheduling_look_ahead=1),
         rank(ROUTED, "mean_ttft_ms", scheduling_look_ahead=1),
+        rank(SCRIPTED, "mean_ttft_ms", scheduling_look_ahead=1),
     ),
     sglang=(
         sglang(sglang={"chunked_prefill_size": 8}),

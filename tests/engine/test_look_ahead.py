@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.execute import execute
-from aisimulate.replay.observe.timeline import Timeline
 from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios
 from oracle.sglang_strategies import (
     sglang_echo_scenarios,
@@ -174,29 +173,16 @@ def test_records_without_look_ahead_are_as_ever() -> None:
 REFUSED = [
     (
         {"rank": {"backend": "sglang", "prefill_decode_interval": 2}},
-        {},
         "with prefill_decode_interval 2",
     ),
     (
         {"dp_size": 2, "rank": {"prefill_schedule_interval": 2}},
-        {},
         "with prefill_schedule_interval 2",
     ),
-    ({"rank": {"aic_nextn": 1}}, {}, "with aic_nextn 1"),
+    ({"rank": {"aic_nextn": 1}}, "with aic_nextn 1"),
     (
         {"rank": {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}},
-        {},
         "with native_host_offload",
-    ),
-    (
-        {},
-        {
-            "scaling": {
-                "provider": "scripted",
-                "config": {"first_tick_ms": 5.0, "step_ms": 5.0, "decisions": [{}]},
-            }
-        },
-        "with scaling 'scripted'",
     ),
 ]
 
@@ -221,19 +207,11 @@ def test_a_pair_of_pools() -> None:
     assert [record["last_token_ms"] for record in records] == [13.0, 23.0]
 
 
-@pytest.mark.parametrize(("engine", "adapters", "beside"), REFUSED)
-def test_what_is_not_built_is_refused_by_name(engine: dict, adapters: dict, beside: str) -> None:
+@pytest.mark.parametrize(("engine", "beside"), REFUSED)
+def test_what_is_not_built_is_refused_by_name(engine: dict, beside: str) -> None:
     spec = payload_spec(RANK | engine.get("rank", {}), 1, engine.get("dp_size", 1))
     request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
     with pytest.raises(UnsupportedError) as caught:
-        execute({"spec": spec | {"requests": [request], "adapters": adapters}})
+        execute({"spec": spec | {"requests": [request]}})
     path = "spec.engine.rank.scheduling_look_ahead"
     assert str(caught.value) == f"{path}: 1 is not supported yet {beside} (supported: 0)"
-
-
-def test_it_cannot_be_watched_yet() -> None:
-    request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
-    with pytest.raises(
-        UnsupportedError, match=r"spec\.engine\.rank\.scheduling_look_ahead: 1 cannot be watched yet"
-    ):
-        execute({"spec": payload_spec(RANK, 1) | {"requests": [request]}}, observers=[Timeline()])

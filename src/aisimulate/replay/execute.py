@@ -11,7 +11,6 @@ from aisimulate.core.collector import paused_collector
 from aisimulate.core.errors import ReplayError, UnsupportedError
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.client import ClientView
-from aisimulate.replay.look_ahead_rules import require_no_look_ahead
 from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
@@ -62,8 +61,6 @@ def _execute(
     started = time.perf_counter_ns()
     hub = Hub(observers) if observers else None
     execution = parse_payload(payload)
-    if hub is not None:
-        require_no_look_ahead(execution.spec)
     replay = build_replay(execution, hub, scaling)
     if hub is not None and not hub.has_begun:
         raise UnsupportedError("a replay of this kind cannot be watched yet")

@@ -26,21 +26,10 @@ def require_look_ahead(spec: ReplaySpec) -> None:
             raise UnsupportedError(f"{path}.{FIELD}: {problem}")
 
 
-def require_no_look_ahead(spec: ReplaySpec) -> None:
-    """Refuse to watch a replay with a look-ahead. Raises UnsupportedError with the path of the field."""
-    for stage in spec.stages:
-        if ahead := spec.engine.role(stage).rank.scheduling_look_ahead:
-            problem = f"{ahead} cannot be watched yet: no telemetry, timeline, checks or KV sensitivity"
-            raise UnsupportedError(f"{spec.engine.rank_path(stage)}.{FIELD}: {problem}")
-
-
 def _in_deployment(spec: ReplaySpec) -> Iterator[str]:
     backend = spec.engine.role(spec.stages[0]).rank.backend
     if spec.topology.kind == "disaggregated" and backend == "sglang":
         yield "in a disaggregated topology with backend 'sglang'"
-    scaling = spec.adapters.scaling.provider
-    if scaling != "none":
-        yield f"with scaling {scaling!r}"
 
 
 def _in_role(role: RoleConfig) -> Iterator[str]:

@@ -33,8 +33,8 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
     if space.scheduling_look_ahead:
         setting = f"scheduling_look_ahead {space.scheduling_look_ahead}"
         _refuse_pins(config, setting, ("aic_nextn", "num_g2_blocks"))
-        is_sglang = "sglang" in space.backend
-        found.append((setting, {**_AGGREGATED, **_SCALING} if is_sglang else _SCALING))
+        if "sglang" in space.backend:
+            found.append((setting, _AGGREGATED))
     frontend = config.workload.frontend
     if frontend is None:
         return found
