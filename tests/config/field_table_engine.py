@@ -244,6 +244,7 @@ TABLE.add(
         rank(CROWD, "mean_ttft_ms", scheduling_look_ahead=1),
         rank(ROUTED, "mean_ttft_ms", scheduling_look_ahead=1),
         rank(SCRIPTED, "mean_ttft_ms", scheduling_look_ahead=1),
+        rank(DRAFTS, "mean_ttft_ms", scheduling_look_ahead=1),
     ),
     sglang=(
         sglang(sglang={"chunked_prefill_size": 8}),

@@ -55,6 +55,28 @@ def ahead_scenarios() -> st.SearchStrategy[Scenario]:
     return st.one_of(kinds).map(ahead)
 
 
+def with_drafts(scenario: Scenario) -> Scenario:
+    """The same scenario one pass ahead, with its drafts."""
+    spec = scenario.payload["spec"]
+    engine = spec["engine"]
+    rank = (
+        {"aic_nextn": 2, "aic_nextn_accept_rates": "0.8,0.5"} | engine["rank"] | {"scheduling_look_ahead": 1}
+    )
+    rank.pop("decode_speedup_ratio", None)
+    engine = engine | {"rank": rank, "dp_size": min(MOST_RANKS, engine["dp_size"])}
+    return Scenario(scenario.payload | {"spec": spec | {"engine": engine}}, scenario.rows)
+
+
+@budget(300)
+@given(
+    st.one_of(scenarios(), turnstile_scenarios(), outgrowing_scenarios(), long_prompt_scenarios()).map(
+        with_drafts
+    )
+)
+def test_drafts_equal_the_oracle(scenario: Scenario) -> None:
+    check(scenario)
+
+
 @budget(400)
 @given(ahead_scenarios())
 def test_equals_the_oracle(scenario: Scenario) -> None:
@@ -157,6 +179,15 @@ def test_an_idle_worker_plans_at_once() -> None:
     assert times(served([(3.0, 8, 1), (20.0, 8, 1)])["1"]) == (20.0, 30.0, 30.0)
 
 
+def test_drafts_are_accepted_in_the_pass_in_flight() -> None:
+    """Bursts of 3: prefill to 11, tokens 4 to 6 to 12, the last one to 13, planned at 11."""
+    drafts = {"aic_nextn": 2, "aic_nextn_accept_rates": "1,1"}
+    records = served([(0.0, 8, 7), (11.5, 8, 1)], **drafts)
+    assert times(records["0"]) == (0.0, 11.0, 13.0)
+    # Planned at 12, behind the pass that ends at 13.
+    assert times(records["1"]) == (12.0, 24.0, 24.0)
+
+
 def test_a_rejection_takes_no_time_on_an_idle_worker() -> None:
     record = served([(0.0, 999, 1), (4.0, 8, 1)])["0"]
     assert (record["terminal_status"], record["terminal_time_ms"]) == ("rejected", 0.0)
@@ -179,7 +210,7 @@ REFUSED = [
         {"dp_size": 2, "rank": {"prefill_schedule_interval": 2}},
         "with prefill_schedule_interval 2",
     ),
-    ({"rank": {"aic_nextn": 1}}, "with aic_nextn 1"),
+    ({"rank": {"backend": "sglang", "aic_nextn": 1}}, "on backend 'sglang' with aic_nextn 1"),
     (
         {"rank": {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}},
         "with native_host_offload",

@@ -43,6 +43,27 @@ class Ahead(RankScheduler):
         return [request for request, _, _ in ended]
 
 
+class AheadDrafts(Ahead):
+    """The same with drafts: how many are accepted is known when the pass begins."""
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether requests that do not run hold blocks, which they will give back."""
+        return bool(self.leaving)
+
+    def begin(self, work: Pass, end_ns: int) -> None:
+        """Book what a pass that ends at `end_ns` brings; what was set aside for bursts returns."""
+        self.ending += [(request, "rejected", reason) for request, reason in work.rejected]
+        self.ending += [(request, "completed", None) for request in work.finished]
+        for request in work.emitting:
+            self._emit(request, end_ns)
+            if self._remaining(request) == 0:
+                self.running.remove(request)
+                self.leaving.append(request)
+                self.ending.append((request, "completed", None))
+        self.pool.return_rest()
+
+
 class AheadSglangScheduler(SglangScheduler):
     """The same with SGLang's rules: what is computed is in the tree at once, but locked until the end."""
 
@@ -101,7 +122,8 @@ class AheadWorker(Worker):
     def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
         if rank.get("backend") == "sglang":
             return [AheadSglangScheduler(rank, identities, dp_size, first + i) for i in range(dp_size)]
-        return [Ahead(rank, identities, first + index) for index in range(dp_size)]
+        kind = AheadDrafts if rank.get("aic_nextn") else Ahead
+        return [kind(rank, identities, first + index) for index in range(dp_size)]
 
     def start(self, now_ns: int) -> bool:
         """Begin the planned pass and plan the next; without one, plan now what begins now."""

@@ -17,7 +17,7 @@ from aisimulate.replay.observe.forward_passes import ForwardPassLog
 from aisimulate.replay.observe.telemetry import Telemetry
 from aisimulate.replay.observe.timeline import Timeline
 from engine.test_differential import budget
-from engine.test_look_ahead import PAIRS, ahead, ahead_pair, ahead_scenarios, ahead_sglang
+from engine.test_look_ahead import PAIRS, ahead, ahead_pair, ahead_scenarios, ahead_sglang, with_drafts
 from oracle.passes import Seen, passes_of
 from oracle.sglang_strategies import crowded_scenarios, sglang_echo_scenarios, sglang_scenarios
 from oracle.strategies import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 KINDS = (scenarios, echo_scenarios, long_prompt_scenarios, outgrowing_scenarios, eviction_scenarios)
 SCENARIOS = st.one_of(
     *(kind().map(ahead) for kind in KINDS),
+    st.one_of(scenarios(), outgrowing_scenarios()).map(with_drafts),
     st.one_of(sglang_scenarios(), sglang_echo_scenarios(), crowded_scenarios()).map(ahead_sglang),
 )
 
@@ -128,6 +129,14 @@ def test_who_gets_the_last_token_keeps_the_seat_to_the_end_of_the_pass() -> None
     _, samples, _, _ = observed(asked, 4.0)
     running = {s["sampled_at_ms"]: s["decode_scheduler_metrics"][0]["running_requests"] for s in samples}
     assert running == {0.0: 0, 4.0: 0, 8.0: 0, 12.0: 1, 15.0: 0}
+
+
+def test_accepted_drafts_make_a_forward_longer() -> None:
+    """As without look-ahead: the first burst ends the prefill, of the last one a single token is needed."""
+    drafts = {"aic_nextn": 2, "aic_nextn_accept_rates": "1,1", "scheduling_look_ahead": 1}
+    _, samples, _, _ = observed(payload([(0.0, 8, 7)], **drafts), 1000.0)
+    traffic = samples[-1]["traffic"]
+    assert (traffic["accept_length_forward_count"], traffic["avg_accept_length"]) == (2, 3.0)
 
 
 def test_a_run_of_passes_is_one_slice() -> None:

@@ -21,11 +21,11 @@ from aisimulate.replay import placement_policies as policies
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.execute import execute, run_built
 from engine.test_differential import budget
-from engine.test_look_ahead import ahead, ahead_scenarios, ahead_sglang
+from engine.test_look_ahead import ahead, ahead_scenarios, ahead_sglang, with_drafts
 from oracle.records import oracle_records, report_records
 from oracle.routed import Target, choice, replay_routed
 from oracle.sglang_strategies import sglang_scenarios, sglang_turnstile_scenarios
-from oracle.strategies import Scenario, eviction_scenarios, scenarios
+from oracle.strategies import Scenario, eviction_scenarios, outgrowing_scenarios, scenarios
 
 from .routed import payload
 from .test_replays import CONFIGS, FIXED, ROWS, TINY, row, rows_of, simulated
@@ -85,6 +85,12 @@ def without_drafts(scenario: Scenario) -> Scenario:
 @budget(100)
 @given(scenarios().map(without_drafts).map(shared))
 def test_the_oracle_knows_what_a_router_without_look_ahead_is_told(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@budget(150)
+@given(st.one_of(scenarios(), outgrowing_scenarios()).map(with_drafts).map(shared))
+def test_drafts_equal_the_oracle(scenario: Scenario) -> None:
     check(scenario)
 
 

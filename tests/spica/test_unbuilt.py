@@ -53,6 +53,14 @@ def test_a_look_ahead_keeps_pairs_of_other_backends() -> None:
     assert kept(found) == {**EVERYTHING, "backend": ["vllm"]}
 
 
+@pytest.mark.parametrize("drafts", [{"aic_nextn": 2}, {"aic_nextn_choices": [0, 2]}])
+def test_drafts_beside_a_look_ahead_leave_out_pairs_and_sglang(drafts: dict) -> None:
+    found, notes = effective_config(config({**EVERYTHING, **drafts, "scheduling_look_ahead": 1}))
+    assert kept(found) == {**EVERYTHING, "deployment_mode": ["agg"], "backend": ["vllm"]}
+    beside = "(cannot be simulated yet with scheduling_look_ahead 1 and aic_nextn 2)"
+    assert f"backend: dropped sglang {beside}, searching vllm" in notes
+
+
 def test_chunks_leave_out_pools_that_scale() -> None:
     found, notes = effective_config(config(EVERYTHING, {"preset": "inferencex"}))
     assert kept(found) == {**EVERYTHING, "planner_scaling_policy": ["disabled"]}
@@ -76,9 +84,9 @@ def test_an_offset_leaves_nothing_out() -> None:
     ("space", "frontend", "text"),
     [
         (
-            {"scheduling_look_ahead": 1, "aic_nextn": 2},
+            {"scheduling_look_ahead": 1, "num_g2_blocks": 2, "kv_bytes_per_token": 64},
             None,
-            "search_space.aic_nextn 2: cannot be simulated yet with scheduling_look_ahead 1; set 0",
+            "search_space.num_g2_blocks 2: cannot be simulated yet with scheduling_look_ahead 1; set 0",
         ),
         (
             {"aic_nextn": 2},

@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from aisimulate.engine.ahead_drafts import AheadDrafts
 from aisimulate.engine.ahead_worker import Ahead, Watcher
 from aisimulate.engine.gap_log import GapLog
 from aisimulate.engine.group import PassGroup, close_group_log
@@ -20,6 +21,9 @@ from aisimulate.engine.sglang_worker import close_logs
 
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
+
+
+VllmAhead: TypeAlias = LookAhead | AheadDrafts
 
 
 class AheadGroup(PassGroup[Ahead]):
@@ -98,9 +102,13 @@ class AheadGroup(PassGroup[Ahead]):
 
     def _book_next(self) -> int:
         """Book what begins now, and tell who watches; return its end."""
-        if self.watcher is not None:
-            self.watcher.booked()
-        return self._begin()
+        watcher = self.watcher
+        if watcher is None:
+            return self._begin()
+        watcher.booked()
+        end_ns = self._begin()
+        watcher.has_booked()
+        return end_ns
 
     @abstractmethod
     def _log(self, passes: int) -> None:
@@ -157,7 +165,7 @@ class AheadGroup(PassGroup[Ahead]):
         return self._start_ns + max((end_ns for end_ns in ends_ns if end_ns <= elapsed_ns), default=0)
 
 
-class AheadRankGroup(AheadGroup[LookAhead]):
+class AheadRankGroup(AheadGroup[VllmAhead]):
     """A worker of several ranks that schedule like vLLM; all of them count all passes."""
 
     __slots__ = ()

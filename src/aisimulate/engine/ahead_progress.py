@@ -14,6 +14,7 @@ from aisimulate.engine.ahead_group import AheadGroup
 from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.sglang_ahead import AheadSglangScheduler
+from aisimulate.engine.speculative import SpeculativeScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +124,7 @@ class AheadDecodingView(DecodingView):
 
 def decoding_view_of(rank: RankScheduler | SglangScheduler, worker: Worker, decays: bool) -> DecodingView:
     """Make the view of the decoders of a rank of `worker`."""
-    if isinstance(worker, AheadWorker | AheadGroup):
+    has_decoders = not isinstance(rank, SpeculativeScheduler)  # with drafts there are none
+    if isinstance(worker, AheadWorker | AheadGroup) and has_decoders:
         return AheadDecodingView(rank, worker, decays)
     return DecodingView(rank, worker, decays)

@@ -6,13 +6,14 @@ preempted, turned away) is told when that was done: with the pass that began the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.engine.ahead_progress import plan_known_at, plans_known_by
 from aisimulate.engine.pass_view import RankPass
 from aisimulate.engine.sglang_view import SglangRankView
+from aisimulate.engine.speculative_view import SpeculativeRankView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ class _Planned:
     work: RankPass
     lengths: list[int]
     is_run: bool
+    counted: list[tuple[Sequence, int]] = field(default_factory=list)  # with drafts: who decodes, its tokens
 
     def later(self, passes: int) -> _Planned:
         """The same so many passes later in the run."""
@@ -47,11 +49,17 @@ class _AheadView:
 
     _rank: Any
     flight: _Planned | None = None
+    extra_in_flight = extra = 0  # tokens of accepted drafts: in the pass in flight, in the one told of
 
     def describe(self, now_ns: int) -> _Planned:
         """Describe what was planned at `now_ns`."""
         work = super().read(now_ns)  # type: ignore[misc]
-        return _Planned(work, super().decode_lengths(work), bool(self._rank.run_batch))  # type: ignore[misc]
+        lengths = super().decode_lengths(work)  # type: ignore[misc]
+        return _Planned(work, lengths, bool(self._rank.run_batch), getattr(self, "_counted", []))
+
+    def note_accepted(self) -> int:
+        """Count the accepted drafts of the pass that was just booked."""
+        return 0
 
     def decode_lengths(self, work: RankPass) -> list[int]:
         """Lengths at the start of the pass that just began of those that decode or replay in it."""
@@ -94,6 +102,35 @@ class _AheadVllmView(_AheadView):
                 yield sequence, tokens
 
 
+class _AheadDraftView(_AheadView):
+    @property
+    def extra_tokens(self) -> int:
+        """Tokens of accepted drafts in the last pass."""
+        return self.extra
+
+    def note_accepted(self) -> int:
+        """Count the accepted drafts of the pass that was just booked."""
+        counted = [] if self.flight is None else self.flight.counted
+        return sum(self._rank.accepted_in(sequence, tokens) for sequence, tokens in counted)
+
+    def gauges(self, run_passes: int = 0) -> Gauges:
+        """Read the rank; those without anything to generate count until the end of their pass."""
+        gauges, rank = super().gauges(run_passes), self._rank
+        planned = sum(sequence.status is None for sequence in rank.done)
+        ending = dict.fromkeys([*rank.done, *(s for s in rank.turned_away if s.reason is None)])
+        there = sum(sequence.status is None for sequence in ending)
+        return gauges._replace(running_requests=gauges.running_requests - planned + there)
+
+    def _leaving(self) -> list[Sequence]:
+        return self._rank.leaving  # type: ignore[no-any-return]
+
+    def _private_blocks(self) -> Iterator[int]:
+        yield from super()._private_blocks()  # type: ignore[misc]
+        for sequence in self._rank.leaving:
+            node = sequence.node
+            yield sequence.held_blocks - (0 if node is None else node.start + node.len)
+
+
 class _AheadSglangView(_AheadView):
     def _leaving(self) -> list[Sequence]:
         return [sequence for sequence, _, _ in self._rank.leaving]
@@ -106,7 +143,11 @@ class _AheadSglangView(_AheadView):
 
 @cache
 def _ahead_kind(kind: type) -> type:
-    mixin = _AheadSglangView if issubclass(kind, SglangRankView) else _AheadVllmView
+    mixin: type[_AheadView] = _AheadVllmView
+    if issubclass(kind, SpeculativeRankView):
+        mixin = _AheadDraftView
+    elif issubclass(kind, SglangRankView):
+        mixin = _AheadSglangView
     return type(f"Ahead{kind.__name__}", (mixin, kind), {})
 
 
@@ -156,6 +197,11 @@ class AheadFlight:
             found = self._next.get(index)
             rank.flight = None if found is None else found.later(ended)
 
+    def has_booked(self) -> None:
+        """Take note that it was booked."""
+        for rank in self.ranks:
+            rank.extra_in_flight = rank.note_accepted()
+
     # What is watched ------------------------------------------------------------------------------------
 
     def begin(self, now_ns: int) -> list[RankPass]:
@@ -178,6 +224,8 @@ class AheadFlight:
                 work.preempted += news.preempted
                 work.rejected += news.rejected
         self._news = []
+        for rank in self.ranks:
+            rank.extra = rank.extra_in_flight
         return [doing[index] for index in sorted(doing)]
 
     def _is_run(self) -> bool:

@@ -22,11 +22,12 @@ class AheadRank(PlanningRank, Protocol):
 
 
 class Watcher(Protocol):
-    """Is told of plans, before and after they are made, and of passes that are about to be booked."""
+    """Is told of plans and of passes that are booked, before and after that is done."""
 
     def mark(self) -> None: ...  # noqa: D102
     def planned(self, now_ns: int) -> None: ...  # noqa: D102
     def booked(self) -> None: ...  # noqa: D102
+    def has_booked(self) -> None: ...  # noqa: D102
 
 
 Ahead = TypeVar("Ahead", bound=AheadRank)
@@ -100,9 +101,13 @@ class AheadWorker(RunWorker[Ahead]):
 
     def _book_next(self) -> int:
         """Book what begins now, and tell who watches; return its end."""
-        if self.watcher is not None:
-            self.watcher.booked()
-        return self._begin()
+        watcher = self.watcher
+        if watcher is None:
+            return self._begin()
+        watcher.booked()
+        end_ns = self._begin()
+        watcher.has_booked()
+        return end_ns
 
     @abstractmethod
     def _begin(self) -> int:

@@ -68,7 +68,7 @@ def _worker(params: RankParams, timer: PassTimer, stage: str, numbers: range, lo
     interval = params.prefill_schedule_interval
     if look_ahead:
         ahead = [make_ahead_stage(params, timer, stage) for _ in numbers]
-        return AheadRankWorker(ahead[0]) if len(ahead) == 1 else AheadRankGroup(ahead)
+        return AheadRankWorker(ahead[0]) if len(ahead) == 1 else AheadRankGroup([*ahead])
     has_cadence = stage == "decode" and len(numbers) > 1 and interval > 1
     ranks = [_rank(params, timer, stage, number, has_cadence) for number in numbers]
     if has_cadence:
