@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.execute import execute
-from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios
+from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios, sglang_pair_scenarios
 from oracle.sglang_strategies import (
     sglang_echo_scenarios,
     sglang_scenarios,
@@ -108,6 +108,7 @@ def ahead_pair(made: tuple[Scenario, tuple[int, int]]) -> Scenario:
     for (stage, role), passes in zip(spec["engine"].items(), look_ahead, strict=True):
         rank = {key: value for key, value in role["rank"].items() if not key.startswith("aic_")}
         rank.pop("prefill_schedule_interval", None)
+        rank.pop("prefill_decode_interval", None)
         roles[stage] = role | {"rank": rank | {"scheduling_look_ahead": passes}}
     return Scenario(scenario.payload | {"spec": spec | {"engine": roles}}, scenario.rows)
 
@@ -120,6 +121,15 @@ PAIRS = st.tuples(
 @budget(300)
 @given(PAIRS.map(ahead_pair))
 def test_pairs_of_pools_equal_the_oracle(scenario: Scenario) -> None:
+    check_pair(scenario)
+
+
+SGLANG_PAIRS = st.tuples(sglang_pair_scenarios(), st.sampled_from([(1, 1), (1, 0), (0, 1)]))
+
+
+@budget(300)
+@given(SGLANG_PAIRS.map(ahead_pair))
+def test_pairs_of_sglang_pools_equal_the_oracle(scenario: Scenario) -> None:
     check_pair(scenario)
 
 

@@ -67,6 +67,8 @@ class AheadDrafts(Ahead):
 class AheadSglangScheduler(SglangScheduler):
     """The same with SGLang's rules: what is computed is in the tree at once, but locked until the end."""
 
+    taken = 0  # slots of those who end with the pass in flight
+
     def __init__(
         self, rank: dict[str, Any], identities: Identities, dp_size: int = 1, number: int = 0
     ) -> None:
@@ -76,13 +78,18 @@ class AheadSglangScheduler(SglangScheduler):
     @property
     def others_hold(self) -> bool:
         """Whether requests that do not run hold pages, which they will give back."""
-        return self.leaving > 0
+        return self.taken > 0 or super().others_hold
+
+    def acts(self, work: SglangPass) -> bool:
+        """Whether a pass does anything."""
+        return is_something(work)
 
     def plan(self, now_ns: int, may_prefill: bool = True) -> SglangPass:
         """Choose the work of a pass; if there is none, nothing happened."""
         ratio = self.ratio
+        self.leaving = self.taken
         work = super().plan(now_ns, may_prefill)
-        if not is_something(work):
+        if not self.acts(work):
             self.ratio = ratio
         return work
 
@@ -98,11 +105,11 @@ class AheadSglangScheduler(SglangScheduler):
         if request in self.running:
             self.running.remove(request)
         self.ending.append((request, "completed", None))
-        self.leaving += 1
+        self.taken += 1
 
     def end(self, end_ns: int) -> list[Request]:
         """Let those go whose last pass ended now."""
-        ended, self.ending, self.leaving = self.ending, [], 0
+        ended, self.ending, self.taken = self.ending, [], 0
         for request, status, reason in ended:
             if status == "completed":
                 self._release(request)

@@ -17,7 +17,15 @@ from aisimulate.replay.observe.forward_passes import ForwardPassLog
 from aisimulate.replay.observe.telemetry import Telemetry
 from aisimulate.replay.observe.timeline import Timeline
 from engine.test_differential import budget
-from engine.test_look_ahead import PAIRS, ahead, ahead_pair, ahead_scenarios, ahead_sglang, with_drafts
+from engine.test_look_ahead import (
+    PAIRS,
+    SGLANG_PAIRS,
+    ahead,
+    ahead_pair,
+    ahead_scenarios,
+    ahead_sglang,
+    with_drafts,
+)
 from oracle.passes import Seen, passes_of
 from oracle.sglang_strategies import crowded_scenarios, sglang_echo_scenarios, sglang_scenarios
 from oracle.strategies import (
@@ -80,7 +88,7 @@ def test_runs_are_watched_like_single_passes(scenario: Scenario, interval_ms: fl
 
 
 @budget(150)
-@given(st.one_of(PAIRS.map(ahead_pair), ahead_scenarios()))
+@given(st.one_of(PAIRS.map(ahead_pair), SGLANG_PAIRS.map(ahead_pair), ahead_scenarios()))
 def test_watching_changes_nothing_and_all_rules_hold(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asked = scenario.materialise(Path(folder))

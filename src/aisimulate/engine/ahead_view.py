@@ -138,6 +138,8 @@ class _AheadSglangView(_AheadView):
     def audit(self) -> BlockAudit:
         """Count the pages; those outside the tree of who leaves are known."""
         audit: BlockAudit = super().audit()  # type: ignore[misc]
+        if getattr(self, "_is_handing", False):
+            return audit  # by the counters
         return audit._replace(held=audit.held + sum(pages for _, pages, _ in self._rank.leaving))
 
 

@@ -28,8 +28,6 @@ def require_look_ahead(spec: ReplaySpec) -> None:
 
 def _in_deployment(spec: ReplaySpec, role: RoleConfig) -> Iterator[str]:
     rank, is_pair = role.rank, spec.topology.kind == "disaggregated"
-    if is_pair and rank.backend == "sglang":
-        yield "in a disaggregated topology with backend 'sglang'"
     if is_pair and rank.aic_nextn is not None:
         yield f"in a disaggregated topology with aic_nextn {rank.aic_nextn}"
     if rank.backend == "sglang" and rank.aic_nextn is not None:

@@ -34,8 +34,6 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
     if space.scheduling_look_ahead:
         setting = f"scheduling_look_ahead {space.scheduling_look_ahead}"
         _refuse_pins(config, setting, ("num_g2_blocks",))
-        if "sglang" in space.backend:
-            found.append((setting, _AGGREGATED))
         if drafts := max([space.aic_nextn or 0, *space.aic_nextn_choices]):
             found.append((f"{setting} and aic_nextn {drafts}", {**_AGGREGATED, **_NO_SGLANG}))
     frontend = config.workload.frontend
