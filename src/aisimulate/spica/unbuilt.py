@@ -44,7 +44,6 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
     if chunk > 1:
         setting = f"workload.frontend.stream_interval {chunk}"
         _refuse_pins(config, setting, ("aic_nextn",))
-        found.append((setting, _SCALING))
     if looks > 1:
         setting = f"workload.frontend.receive_interval {looks}"
         _refuse_pins(config, setting, ("num_g2_blocks",))
