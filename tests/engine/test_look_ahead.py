@@ -10,6 +10,7 @@ from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.execute import execute
 from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios, sglang_pair_scenarios
 from oracle.sglang_strategies import (
+    crowded_draft_scenarios,
     sglang_echo_scenarios,
     sglang_scenarios,
     sglang_turnstile_scenarios,
@@ -97,6 +98,23 @@ SGLANG = st.one_of(sglang_scenarios(), sglang_echo_scenarios(), sglang_turnstile
 @budget(300)
 @given(SGLANG.map(ahead_sglang))
 def test_sglang_equals_the_oracle(scenario: Scenario) -> None:
+    check(scenario)
+
+
+def sglang_with_drafts(scenario: Scenario) -> Scenario:
+    """The same scenario, one pass ahead and with drafts, without pauses."""
+    found = with_drafts(scenario)
+    found.payload["spec"]["engine"]["rank"].pop("prefill_decode_interval", None)
+    return found
+
+
+@budget(250)
+@given(
+    st.one_of(sglang_scenarios(), sglang_turnstile_scenarios(), crowded_draft_scenarios()).map(
+        sglang_with_drafts
+    )
+)
+def test_sglang_drafts_equal_the_oracle(scenario: Scenario) -> None:
     check(scenario)
 
 
@@ -220,7 +238,6 @@ REFUSED = [
         {"dp_size": 2, "rank": {"prefill_schedule_interval": 2}},
         "with prefill_schedule_interval 2",
     ),
-    ({"rank": {"backend": "sglang", "aic_nextn": 1}}, "on backend 'sglang' with aic_nextn 1"),
     (
         {"rank": {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}},
         "with native_host_offload",

@@ -24,10 +24,16 @@ from engine.test_look_ahead import (
     ahead_pair,
     ahead_scenarios,
     ahead_sglang,
+    sglang_with_drafts,
     with_drafts,
 )
 from oracle.passes import Seen, passes_of
-from oracle.sglang_strategies import crowded_scenarios, sglang_echo_scenarios, sglang_scenarios
+from oracle.sglang_strategies import (
+    crowded_draft_scenarios,
+    crowded_scenarios,
+    sglang_echo_scenarios,
+    sglang_scenarios,
+)
 from oracle.strategies import (
     echo_scenarios,
     eviction_scenarios,
@@ -47,6 +53,7 @@ KINDS = (scenarios, echo_scenarios, long_prompt_scenarios, outgrowing_scenarios,
 SCENARIOS = st.one_of(
     *(kind().map(ahead) for kind in KINDS),
     st.one_of(scenarios(), outgrowing_scenarios()).map(with_drafts),
+    st.one_of(sglang_scenarios(), crowded_draft_scenarios()).map(sglang_with_drafts),
     st.one_of(sglang_scenarios(), sglang_echo_scenarios(), crowded_scenarios()).map(ahead_sglang),
 )
 
@@ -139,9 +146,10 @@ def test_who_gets_the_last_token_keeps_the_seat_to_the_end_of_the_pass() -> None
     assert running == {0.0: 0, 4.0: 0, 8.0: 0, 12.0: 1, 15.0: 0}
 
 
-def test_accepted_drafts_make_a_forward_longer() -> None:
+@pytest.mark.parametrize("backend", ["vllm", "sglang"])
+def test_accepted_drafts_make_a_forward_longer(backend: str) -> None:
     """As without look-ahead: the first burst ends the prefill, of the last one a single token is needed."""
-    drafts = {"aic_nextn": 2, "aic_nextn_accept_rates": "1,1", "scheduling_look_ahead": 1}
+    drafts = {"backend": backend, "aic_nextn": 2, "aic_nextn_accept_rates": "1,1", "scheduling_look_ahead": 1}
     _, samples, _, _ = observed(payload([(0.0, 8, 7)], **drafts), 1000.0)
     traffic = samples[-1]["traffic"]
     assert (traffic["accept_length_forward_count"], traffic["avg_accept_length"]) == (2, 3.0)

@@ -21,7 +21,7 @@ from aisimulate.replay import placement_policies as policies
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.execute import execute, run_built
 from engine.test_differential import budget
-from engine.test_look_ahead import ahead, ahead_scenarios, ahead_sglang, with_drafts
+from engine.test_look_ahead import ahead, ahead_scenarios, ahead_sglang, sglang_with_drafts, with_drafts
 from oracle.records import oracle_records, report_records
 from oracle.routed import Target, choice, replay_routed
 from oracle.sglang_strategies import sglang_scenarios, sglang_turnstile_scenarios
@@ -89,7 +89,12 @@ def test_the_oracle_knows_what_a_router_without_look_ahead_is_told(scenario: Sce
 
 
 @budget(150)
-@given(st.one_of(scenarios(), outgrowing_scenarios()).map(with_drafts).map(shared))
+@given(
+    st.one_of(
+        st.one_of(scenarios(), outgrowing_scenarios()).map(with_drafts),
+        sglang_scenarios().map(sglang_with_drafts),
+    ).map(shared)
+)
 def test_drafts_equal_the_oracle(scenario: Scenario) -> None:
     check(scenario)
 
@@ -157,11 +162,12 @@ def _in_both(asked: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     st.sampled_from(["vllm", "trtllm", "sglang"]),
     st.sampled_from([(1, 2), (3, 1), (2, 2)]),
     st.sampled_from([12, 20, 40]),
+    st.sampled_from([{}, {}, {"aic_nextn": 2, "aic_nextn_accept_rates": "0.8,0.5"}]),
 )
-def test_runs_are_routed_like_single_passes(drawn, config, backend, shape, blocks) -> None:
+def test_runs_are_routed_like_single_passes(drawn, config, backend, shape, blocks, drafts) -> None:
     workers, dp_size = shape
     with tempfile.TemporaryDirectory() as folder:
-        rank = TINY | FIXED | AHEAD | {"backend": backend, "num_gpu_blocks": blocks}
+        rank = TINY | FIXED | AHEAD | {"backend": backend, "num_gpu_blocks": blocks} | drafts
         launch = {"dp_size": dp_size}
         rows = rows_of(drawn)
         asked = payload(rows, Path(folder), workers=workers, block=4, rank=rank, launch=launch, **config)

@@ -48,11 +48,11 @@ def test_a_look_ahead_leaves_nothing_out() -> None:
 
 
 @pytest.mark.parametrize("drafts", [{"aic_nextn": 2}, {"aic_nextn_choices": [0, 2]}])
-def test_drafts_beside_a_look_ahead_leave_out_pairs_and_sglang(drafts: dict) -> None:
+def test_drafts_beside_a_look_ahead_leave_out_pairs(drafts: dict) -> None:
     found, notes = effective_config(config({**EVERYTHING, **drafts, "scheduling_look_ahead": 1}))
-    assert kept(found) == {**EVERYTHING, "deployment_mode": ["agg"], "backend": ["vllm"]}
+    assert kept(found) == {**EVERYTHING, "deployment_mode": ["agg"]}
     beside = "(cannot be simulated yet with scheduling_look_ahead 1 and aic_nextn 2)"
-    assert f"backend: dropped sglang {beside}, searching vllm" in notes
+    assert f"deployment_mode: dropped disagg {beside}, searching agg" in notes
 
 
 def test_chunks_leave_nothing_out() -> None:

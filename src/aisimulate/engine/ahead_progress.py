@@ -14,6 +14,7 @@ from aisimulate.engine.ahead_group import AheadGroup
 from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.sglang_ahead import AheadSglangScheduler
+from aisimulate.engine.sglang_ahead_drafts import AheadSglangDrafts
 from aisimulate.engine.speculative import SpeculativeScheduler
 
 if TYPE_CHECKING:
@@ -89,11 +90,12 @@ class AheadDecodingView(DecodingView):
             passes += known - 1
         for sequence in rank.decoders.members:
             generated = passes + sequence.base - sequence.input_tokens
-            if is_coming and self._gets_token(sequence):
-                generated -= 1
+            if is_coming:
+                generated -= self._coming(sequence)
             blocks += self._weighed(sequence, generated)
         for sequence in self._leaving():
-            blocks += self._weighed(sequence, sequence.end_tokens - sequence.input_tokens - 1)
+            generated = sequence.end_tokens - sequence.input_tokens
+            blocks += self._weighed(sequence, generated - max(1, self._coming(sequence)))
         return blocks
 
     def _weighed(self, sequence: Sequence, generated: int) -> float:
@@ -103,16 +105,18 @@ class AheadDecodingView(DecodingView):
         weight = 1 - generated / sequence.output_tokens if self._decays else 1
         return generated // self._block_size * weight
 
-    def _gets_token(self, sequence: Sequence) -> bool:
-        """Whether a decoder gets a token at the end of the pass in flight."""
+    def _coming(self, sequence: Sequence) -> int:
+        """Count the tokens that a decoder gets at the end of the pass in flight."""
         rank: Any = self._rank
         worker = self._worker
         if not isinstance(rank, AheadSglangScheduler):
-            return sequence not in rank.stalled
+            return int(sequence not in rank.stalled)
         end_ns = worker._start_ns if worker.busy else worker.flight_ns
-        if rank.last_decode_ns == end_ns:
-            return True
-        return sequence in rank.recent and sequence.last_token_ns == end_ns
+        if rank.last_decode_ns != end_ns:
+            return int(sequence in rank.recent and sequence.last_token_ns == end_ns)
+        if isinstance(rank, AheadSglangDrafts):
+            return sequence.tokens - rank.before.get(sequence, sequence.tokens)
+        return 1
 
     def _leaving(self) -> list[Sequence]:
         """List those who get their last token at the end of the pass in flight."""

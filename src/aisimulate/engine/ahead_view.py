@@ -57,6 +57,11 @@ class _AheadView:
         lengths = super().decode_lengths(work)  # type: ignore[misc]
         return _Planned(work, lengths, bool(self._rank.run_batch), getattr(self, "_counted", []))
 
+    @property
+    def extra_tokens(self) -> int:
+        """Tokens of accepted drafts in the last pass."""
+        return self.extra
+
     def note_accepted(self) -> int:
         """Count the accepted drafts of the pass that was just booked."""
         return 0
@@ -103,11 +108,6 @@ class _AheadVllmView(_AheadView):
 
 
 class _AheadDraftView(_AheadView):
-    @property
-    def extra_tokens(self) -> int:
-        """Tokens of accepted drafts in the last pass."""
-        return self.extra
-
     def note_accepted(self) -> int:
         """Count the accepted drafts of the pass that was just booked."""
         counted = [] if self.flight is None else self.flight.counted
@@ -132,6 +132,11 @@ class _AheadDraftView(_AheadView):
 
 
 class _AheadSglangView(_AheadView):
+    def note_accepted(self) -> int:
+        """Count the accepted drafts of the pass that was just booked."""
+        decodes = self.flight is not None and self.flight.is_run
+        return int(self._rank.accepted) if decodes and hasattr(self._rank, "accepted") else 0
+
     def _leaving(self) -> list[Sequence]:
         return [sequence for sequence, _, _ in self._rank.leaving]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class AheadSglangScheduler(SglangScheduler):
     """A rank that plans one pass ahead; `look_ahead.LookAhead` tells the meaning."""
 
-    __slots__ = ("leaving", "turned_away")
+    # No slots, so that it can be put before any kind of rank.
 
     def __init__(self, params: SglangParams, timer: PassTimer) -> None:
         super().__init__(params, timer)

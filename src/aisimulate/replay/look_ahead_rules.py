@@ -30,8 +30,6 @@ def _in_deployment(spec: ReplaySpec, role: RoleConfig) -> Iterator[str]:
     rank, is_pair = role.rank, spec.topology.kind == "disaggregated"
     if is_pair and rank.aic_nextn is not None:
         yield f"in a disaggregated topology with aic_nextn {rank.aic_nextn}"
-    if rank.backend == "sglang" and rank.aic_nextn is not None:
-        yield f"on backend 'sglang' with aic_nextn {rank.aic_nextn}"
 
 
 def _in_role(role: RoleConfig) -> Iterator[str]:

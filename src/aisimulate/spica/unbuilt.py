@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _SCALING: Rules = {"planner_scaling_policy": enables_scaling}
 _ROUTED: Rules = {"router_mode": lambda mode: mode != "round_robin"}
 _AGGREGATED: Rules = {"deployment_mode": lambda mode: mode != "agg"}
-_NO_SGLANG: Rules = {"backend": lambda backend: backend == "sglang"}
 _PLAIN: Rules = {**_AGGREGATED, **_ROUTED, **_SCALING}
 
 
@@ -35,7 +34,7 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
         setting = f"scheduling_look_ahead {space.scheduling_look_ahead}"
         _refuse_pins(config, setting, ("num_g2_blocks",))
         if drafts := max([space.aic_nextn or 0, *space.aic_nextn_choices]):
-            found.append((f"{setting} and aic_nextn {drafts}", {**_AGGREGATED, **_NO_SGLANG}))
+            found.append((f"{setting} and aic_nextn {drafts}", _AGGREGATED))
     frontend = config.workload.frontend
     if frontend is None:
         return found
