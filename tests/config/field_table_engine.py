@@ -33,6 +33,7 @@ from .field_payloads import (
     RANK,
     RANKS,
     RETURNING,
+    SCRIPTED,
     SGLANG,
     SPILLING,
     SPREAD,
@@ -57,6 +58,7 @@ from .field_rows import (
     sglang,
     source,
 )
+from .field_table_router import ROUTED
 from .field_walk import Acts, FieldTable, Inert, Refused, Why, changed
 
 TABLE = FieldTable()
@@ -238,7 +240,12 @@ TABLE.add(
             Why.TIED,
         ),
     ),
-    scheduling_look_ahead=rank(CROWD, "mean_ttft_ms", scheduling_look_ahead=1),
+    scheduling_look_ahead=(
+        rank(CROWD, "mean_ttft_ms", scheduling_look_ahead=1),
+        rank(ROUTED, "mean_ttft_ms", scheduling_look_ahead=1),
+        rank(SCRIPTED, "mean_ttft_ms", scheduling_look_ahead=1),
+        rank(DRAFTS, "mean_ttft_ms", scheduling_look_ahead=1),
+    ),
     sglang=(
         sglang(sglang={"chunked_prefill_size": 8}),
         idle_rank(Why.SGLANG, "sglang: no effect on backend vllm", sglang={"schedule_policy": "lpm"}),

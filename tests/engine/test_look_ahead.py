@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.replay.execute import execute
-from aisimulate.replay.observe.timeline import Timeline
-from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios
+from oracle.disagg_strategies import crowded_disagg_scenarios, disagg_scenarios, sglang_pair_scenarios
 from oracle.sglang_strategies import (
+    crowded_draft_scenarios,
     sglang_echo_scenarios,
     sglang_scenarios,
     sglang_turnstile_scenarios,
@@ -18,6 +18,7 @@ from oracle.sglang_strategies import (
 from oracle.strategies import (
     Scenario,
     echo_scenarios,
+    eviction_scenarios,
     long_prompt_scenarios,
     outgrowing_scenarios,
     payload_spec,
@@ -50,8 +51,31 @@ def ahead_scenarios() -> st.SearchStrategy[Scenario]:
         outgrowing_scenarios(),
         long_prompt_scenarios(),
         echo_scenarios(),
+        eviction_scenarios(),
     ]
     return st.one_of(kinds).map(ahead)
+
+
+def with_drafts(scenario: Scenario) -> Scenario:
+    """The same scenario one pass ahead, with its drafts."""
+    spec = scenario.payload["spec"]
+    engine = spec["engine"]
+    rank = (
+        {"aic_nextn": 2, "aic_nextn_accept_rates": "0.8,0.5"} | engine["rank"] | {"scheduling_look_ahead": 1}
+    )
+    rank.pop("decode_speedup_ratio", None)
+    engine = engine | {"rank": rank, "dp_size": min(MOST_RANKS, engine["dp_size"])}
+    return Scenario(scenario.payload | {"spec": spec | {"engine": engine}}, scenario.rows)
+
+
+@budget(300)
+@given(
+    st.one_of(scenarios(), turnstile_scenarios(), outgrowing_scenarios(), long_prompt_scenarios()).map(
+        with_drafts
+    )
+)
+def test_drafts_equal_the_oracle(scenario: Scenario) -> None:
+    check(scenario)
 
 
 @budget(400)
@@ -77,6 +101,23 @@ def test_sglang_equals_the_oracle(scenario: Scenario) -> None:
     check(scenario)
 
 
+def sglang_with_drafts(scenario: Scenario) -> Scenario:
+    """The same scenario, one pass ahead and with drafts, without pauses."""
+    found = with_drafts(scenario)
+    found.payload["spec"]["engine"]["rank"].pop("prefill_decode_interval", None)
+    return found
+
+
+@budget(250)
+@given(
+    st.one_of(sglang_scenarios(), sglang_turnstile_scenarios(), crowded_draft_scenarios()).map(
+        sglang_with_drafts
+    )
+)
+def test_sglang_drafts_equal_the_oracle(scenario: Scenario) -> None:
+    check(scenario)
+
+
 def ahead_pair(made: tuple[Scenario, tuple[int, int]]) -> Scenario:
     """The same pair of pools, one or both of them one pass ahead, without drafts and cadence."""
     scenario, look_ahead = made
@@ -85,6 +126,7 @@ def ahead_pair(made: tuple[Scenario, tuple[int, int]]) -> Scenario:
     for (stage, role), passes in zip(spec["engine"].items(), look_ahead, strict=True):
         rank = {key: value for key, value in role["rank"].items() if not key.startswith("aic_")}
         rank.pop("prefill_schedule_interval", None)
+        rank.pop("prefill_decode_interval", None)
         roles[stage] = role | {"rank": rank | {"scheduling_look_ahead": passes}}
     return Scenario(scenario.payload | {"spec": spec | {"engine": roles}}, scenario.rows)
 
@@ -97,6 +139,15 @@ PAIRS = st.tuples(
 @budget(300)
 @given(PAIRS.map(ahead_pair))
 def test_pairs_of_pools_equal_the_oracle(scenario: Scenario) -> None:
+    check_pair(scenario)
+
+
+SGLANG_PAIRS = st.tuples(sglang_pair_scenarios(), st.sampled_from([(1, 1), (1, 0), (0, 1)]))
+
+
+@budget(300)
+@given(SGLANG_PAIRS.map(ahead_pair))
+def test_pairs_of_sglang_pools_equal_the_oracle(scenario: Scenario) -> None:
     check_pair(scenario)
 
 
@@ -156,6 +207,15 @@ def test_an_idle_worker_plans_at_once() -> None:
     assert times(served([(3.0, 8, 1), (20.0, 8, 1)])["1"]) == (20.0, 30.0, 30.0)
 
 
+def test_drafts_are_accepted_in_the_pass_in_flight() -> None:
+    """Bursts of 3: prefill to 11, tokens 4 to 6 to 12, the last one to 13, planned at 11."""
+    drafts = {"aic_nextn": 2, "aic_nextn_accept_rates": "1,1"}
+    records = served([(0.0, 8, 7), (11.5, 8, 1)], **drafts)
+    assert times(records["0"]) == (0.0, 11.0, 13.0)
+    # Planned at 12, behind the pass that ends at 13.
+    assert times(records["1"]) == (12.0, 24.0, 24.0)
+
+
 def test_a_rejection_takes_no_time_on_an_idle_worker() -> None:
     record = served([(0.0, 999, 1), (4.0, 8, 1)])["0"]
     assert (record["terminal_status"], record["terminal_time_ms"]) == ("rejected", 0.0)
@@ -172,30 +232,15 @@ def test_records_without_look_ahead_are_as_ever() -> None:
 REFUSED = [
     (
         {"rank": {"backend": "sglang", "prefill_decode_interval": 2}},
-        {},
         "with prefill_decode_interval 2",
     ),
     (
         {"dp_size": 2, "rank": {"prefill_schedule_interval": 2}},
-        {},
         "with prefill_schedule_interval 2",
     ),
-    ({"rank": {"aic_nextn": 1}}, {}, "with aic_nextn 1"),
     (
         {"rank": {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}},
-        {},
         "with native_host_offload",
-    ),
-    ({}, {"placement": {"provider": "kv_router"}}, "with placement 'kv_router'"),
-    (
-        {},
-        {
-            "scaling": {
-                "provider": "scripted",
-                "config": {"first_tick_ms": 5.0, "step_ms": 5.0, "decisions": [{}]},
-            }
-        },
-        "with scaling 'scripted'",
     ),
 ]
 
@@ -220,19 +265,11 @@ def test_a_pair_of_pools() -> None:
     assert [record["last_token_ms"] for record in records] == [13.0, 23.0]
 
 
-@pytest.mark.parametrize(("engine", "adapters", "beside"), REFUSED)
-def test_what_is_not_built_is_refused_by_name(engine: dict, adapters: dict, beside: str) -> None:
+@pytest.mark.parametrize(("engine", "beside"), REFUSED)
+def test_what_is_not_built_is_refused_by_name(engine: dict, beside: str) -> None:
     spec = payload_spec(RANK | engine.get("rank", {}), 1, engine.get("dp_size", 1))
     request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
     with pytest.raises(UnsupportedError) as caught:
-        execute({"spec": spec | {"requests": [request], "adapters": adapters}})
+        execute({"spec": spec | {"requests": [request]}})
     path = "spec.engine.rank.scheduling_look_ahead"
     assert str(caught.value) == f"{path}: 1 is not supported yet {beside} (supported: 0)"
-
-
-def test_it_cannot_be_watched_yet() -> None:
-    request = {"id": "a", "arrival_time_ms": 0.0, "input_tokens": 8, "output_tokens": 2}
-    with pytest.raises(
-        UnsupportedError, match=r"spec\.engine\.rank\.scheduling_look_ahead: 1 cannot be watched yet"
-    ):
-        execute({"spec": payload_spec(RANK, 1) | {"requests": [request]}}, observers=[Timeline()])

@@ -43,8 +43,31 @@ class Ahead(RankScheduler):
         return [request for request, _, _ in ended]
 
 
+class AheadDrafts(Ahead):
+    """The same with drafts: how many are accepted is known when the pass begins."""
+
+    @property
+    def others_hold(self) -> bool:
+        """Whether requests that do not run hold blocks, which they will give back."""
+        return bool(self.leaving)
+
+    def begin(self, work: Pass, end_ns: int) -> None:
+        """Book what a pass that ends at `end_ns` brings; what was set aside for bursts returns."""
+        self.ending += [(request, "rejected", reason) for request, reason in work.rejected]
+        self.ending += [(request, "completed", None) for request in work.finished]
+        for request in work.emitting:
+            self._emit(request, end_ns)
+            if self._remaining(request) == 0:
+                self.running.remove(request)
+                self.leaving.append(request)
+                self.ending.append((request, "completed", None))
+        self.pool.return_rest()
+
+
 class AheadSglangScheduler(SglangScheduler):
     """The same with SGLang's rules: what is computed is in the tree at once, but locked until the end."""
+
+    taken = 0  # slots of those who end with the pass in flight
 
     def __init__(
         self, rank: dict[str, Any], identities: Identities, dp_size: int = 1, number: int = 0
@@ -55,13 +78,18 @@ class AheadSglangScheduler(SglangScheduler):
     @property
     def others_hold(self) -> bool:
         """Whether requests that do not run hold pages, which they will give back."""
-        return self.leaving > 0
+        return self.taken > 0 or super().others_hold
+
+    def acts(self, work: SglangPass) -> bool:
+        """Whether a pass does anything."""
+        return is_something(work)
 
     def plan(self, now_ns: int, may_prefill: bool = True) -> SglangPass:
         """Choose the work of a pass; if there is none, nothing happened."""
         ratio = self.ratio
+        self.leaving = self.taken
         work = super().plan(now_ns, may_prefill)
-        if not is_something(work):
+        if not self.acts(work):
             self.ratio = ratio
         return work
 
@@ -77,11 +105,11 @@ class AheadSglangScheduler(SglangScheduler):
         if request in self.running:
             self.running.remove(request)
         self.ending.append((request, "completed", None))
-        self.leaving += 1
+        self.taken += 1
 
     def end(self, end_ns: int) -> list[Request]:
         """Let those go whose last pass ended now."""
-        ended, self.ending, self.leaving = self.ending, [], 0
+        ended, self.ending, self.taken = self.ending, [], 0
         for request, status, reason in ended:
             if status == "completed":
                 self._release(request)
@@ -101,7 +129,8 @@ class AheadWorker(Worker):
     def _ranks(self, rank: dict[str, Any], dp_size: int, identities: Identities, first: int) -> list[Any]:
         if rank.get("backend") == "sglang":
             return [AheadSglangScheduler(rank, identities, dp_size, first + i) for i in range(dp_size)]
-        return [Ahead(rank, identities, first + index) for index in range(dp_size)]
+        kind = AheadDrafts if rank.get("aic_nextn") else Ahead
+        return [kind(rank, identities, first + index) for index in range(dp_size)]
 
     def start(self, now_ns: int) -> bool:
         """Begin the planned pass and plan the next; without one, plan now what begins now."""

@@ -38,6 +38,8 @@ class SglangPrefillRank(SglangScheduler):
 class SglangDecodeRank(SglangScheduler):
     """Reserves pages for prompts, then decodes; what it computes again takes no time."""
 
+    taken = 0  # slots of those who end with the pass in flight, where the next one is planned meanwhile
+
     def __init__(self, rank: dict[str, Any], identities: Identities, dp_size: int, number: int) -> None:
         super().__init__(rank, identities, dp_size, number)
         self.timing.prefill_ns = lambda spans: 0  # type: ignore[method-assign]
@@ -126,11 +128,12 @@ class SglangDecodeRank(SglangScheduler):
 
     def plan(self, now_ns: int, may_prefill: bool = True) -> Pass:
         """Choose the work of a pass that starts now and price it."""
-        while self.arrived and len(self.running) + len(self.finishing) < self.max_num_seqs:
+        taken = self.taken
+        while self.arrived and len(self.running) + len(self.finishing) + taken < self.max_num_seqs:
             request = self.arrived.pop(0)
             request.admissions.append((now_ns, 0))
             (self.running if self._remaining(request) else self.finishing).append(request)
-        self.leaving = len(self.finishing)
+        self.leaving = len(self.finishing) + taken
         work = super().plan(now_ns, may_prefill)
         self.releases += bool(work.rejected or work.retracted)
         self.last_resort = False
@@ -189,10 +192,15 @@ class SglangDisaggFleet(DisaggFleet):
     def _pools(
         self, topology: Any, prefill: Any, decode: Any, identities: list[Identities]
     ) -> tuple[list[Worker], list[Worker]]:
+        from .sglang_ahead_pair import AHEAD, AheadSglangPoolWorker
+
         def workers(stage: str, role: Any, ranks: type, known: Identities) -> list[Worker]:
             size = role.get("dp_size", 1)
+            kind: type[Worker] = SglangPoolWorker
+            if role["rank"].get("scheduling_look_ahead"):
+                kind, ranks = AheadSglangPoolWorker, AHEAD[ranks]
             return [
-                SglangPoolWorker([ranks(role["rank"], known, size, first + k) for k in range(size)])
+                kind([ranks(role["rank"], known, size, first + k) for k in range(size)])
                 for first in range(0, topology[stage]["initial_workers"] * size, size)
             ]
 

@@ -329,3 +329,27 @@ def _echo_row(now_ms: float, blocks: int, block: int, output: int) -> dict[str, 
         "hash_ids": list(range(blocks)),
         "output_token_ids": [blocks + position // block for position in range(output)],
     }
+
+
+@st.composite
+def eviction_scenarios(draw: st.DrawFn) -> Scenario:
+    """Prompts of few families that come again, in a pool full of cached blocks: decoders evict all along."""
+    rank: dict[str, Any] = {
+        "backend": draw(st.sampled_from(["vllm", "vllm", "trtllm"])),
+        "block_size": 2,
+        "num_gpu_blocks": draw(st.sampled_from([14, 18, 24])),
+        "max_num_seqs": draw(st.sampled_from([2, 3, 8])),
+        "max_num_batched_tokens": 32,
+        "timing_model": {"type": "fixed", "prefill_ms": draw(st.sampled_from([1.0, 2.5])), "decode_ms": 1.0},
+    }
+    rows: list[dict[str, Any]] = []
+    now_ms = 0.0
+    for _ in range(draw(st.integers(6, 20))):
+        family, count = draw(st.integers(0, 4)) * 100, draw(st.integers(1, 4))
+        row = {"timestamp": now_ms, "input_length": 2 * count, "hash_ids": [family + k for k in range(count)]}
+        rows.append(row | {"output_length": draw(st.sampled_from([1, 2, 6, 9, 14]))})
+        now_ms += draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 4.5, 6.0]))
+    traffic = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": 2}
+    return Scenario(
+        {"spec": payload_spec(rank, 1, draw(st.sampled_from([1, 1, 2]))), "traffic": traffic}, rows
+    )

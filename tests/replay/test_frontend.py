@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,12 +38,12 @@ def without_drafts(scenario: Scenario, look_ahead: int) -> dict:
     return scenario.payload | {"spec": scenario.payload["spec"] | {"engine": engine | {"rank": rank}}}
 
 
-def check(scenario: Scenario, interval: int, look_ahead: int) -> None:
+def check(scenario: Scenario, interval: int, look_ahead: int, **more: Any) -> None:
     """The report has the figures of chunks, the engine's part of the records stays as it is."""
     with tempfile.TemporaryDirectory() as folder:
         payload = Scenario(without_drafts(scenario, look_ahead), scenario.rows).materialise(Path(folder))
         outcome, plain = replay(payload), execute(payload)
-        spec = payload["spec"] | {"frontend": {"stream_interval": interval}}
+        spec = payload["spec"] | {"frontend": {"stream_interval": interval}} | more
         report = execute(payload | {"spec": spec})
     seen = {}
     for request in outcome.requests:
@@ -86,6 +87,43 @@ def check(scenario: Scenario, interval: int, look_ahead: int) -> None:
 )
 def test_chunks_of_tokens(scenario: Scenario, interval: int, look_ahead: int) -> None:
     check(scenario, interval, look_ahead)
+
+
+STAYING = {"first_tick_ms": 5.0, "step_ms": 5.0, "decisions": [{}]}
+
+
+@budget(100)
+@given(
+    st.one_of(scenarios(), outgrowing_scenarios(), long_prompt_scenarios(), sglang_scenarios()),
+    st.sampled_from([2, 3, 7]),
+    st.sampled_from([0, 1]),
+)
+def test_chunks_of_tokens_where_pools_may_scale(scenario: Scenario, interval: int, look_ahead: int) -> None:
+    check(scenario, interval, look_ahead, adapters={"scaling": {"provider": "scripted", "config": STAYING}})
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_chunks_come_from_workers_that_came_later(pair: bool) -> None:
+    """Passes of 1 ms, of which nobody else gets any: the third token comes 2 ms after the first."""
+    rank = RANK | {"max_num_seqs": 4}
+    pools = {name: {"initial_workers": 1} for name in (("prefill", "decode") if pair else ("workers",))}
+    script = {"first_tick_ms": 40.0, "step_ms": 40.0}
+    script["decisions"] = [{"target_prefill": 3 if pair else None, "target_decode": 3}]
+    asked = {
+        "topology": {"kind": "disaggregated" if pair else "aggregated", **pools},
+        "engine": {name: {"rank": rank} for name in pools} if pair else {"rank": rank},
+        "adapters": {"scaling": {"provider": "scripted", "config": script}},
+        "frontend": {"stream_interval": 3},
+        "requests": [
+            {"id": f"r{n}", "arrival_time_ms": 100.0 * n, "input_tokens": 8, "output_tokens": 7}
+            for n in range(6)
+        ],
+    }
+    records = execute(asked)["per_request"]
+    assert {record["decode_worker_idx"] for record in records} == {0, 1, 2}
+    for record in records:
+        assert record["client_first_token_ms"] == record["first_token_ms"] + 2.0
+        assert record["client_last_token_ms"] == record["last_token_ms"]
 
 
 def check_received(scenario: Scenario, interval: int, look_ahead: int = 0) -> None:

@@ -223,6 +223,16 @@ def test_watching_a_queue_changes_nothing(pools: dict[str, Any], tmp_path: Path)
     assert placed == len(watched["per_request"])
 
 
+@pytest.mark.parametrize("backend", ["vllm", "trtllm", "sglang"])
+def test_who_waits_is_let_in_beside_drafts(backend: str, tmp_path: Path) -> None:
+    burst = [row(0, [number], 4, 3) for number in range(6)]
+    rank = TINY | FIXED | {"backend": backend, "aic_nextn": 2}
+    queued = payload(burst, tmp_path, block=4, rank=rank, router_queue_threshold=0.0)
+    report = execute(queued)
+    assert report["completed_requests"] == 6
+    assert any(route["queue_wait_ms"] for route in routes(report))
+
+
 @pytest.mark.parametrize(
     ("config", "text"),
     [

@@ -158,6 +158,8 @@ SEARCH_SPACE: dict[str, tuple[Effect, ...]] = {
     "scheduling_look_ahead": (
         space(CROWD, scheduling_look_ahead=1),
         space(PAIR, scheduling_look_ahead=1),
+        space(ROUTED, scheduling_look_ahead=1),
+        space(SCALED, scheduling_look_ahead=1),
     ),
     "agg_block_size": (space(TRACE, agg_block_size=96), space(CROWD, agg_block_size=65_536)),
     "agg_gpu_memory_utilization": (space(PINNED, agg_gpu_memory_utilization=0.6),),

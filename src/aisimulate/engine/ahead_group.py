@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from aisimulate.engine.ahead_worker import Ahead
+from aisimulate.engine.ahead_drafts import AheadDrafts
+from aisimulate.engine.ahead_worker import Ahead, Watcher
 from aisimulate.engine.gap_log import GapLog
 from aisimulate.engine.group import PassGroup, close_group_log
 from aisimulate.engine.look_ahead import LookAhead
@@ -22,16 +23,20 @@ if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 
+VllmAhead: TypeAlias = LookAhead | AheadDrafts
+
+
 class AheadGroup(PassGroup[Ahead]):
     """A `PassGroup` that looks one pass ahead; `AheadWorker` tells the meaning of what it keeps."""
 
-    __slots__ = ("_ended", "_planned_ns", "flight_ns")
+    __slots__ = ("_ended", "_planned_ns", "flight_ns", "watcher")
 
     def __init__(self, ranks: list[Ahead]) -> None:
         super().__init__(ranks)
         self._ended = 0
         self.flight_ns: int | None = None
         self._planned_ns = 0
+        self.watcher: Watcher | None = None
 
     @property
     def has_work(self) -> bool:
@@ -48,7 +53,7 @@ class AheadGroup(PassGroup[Ahead]):
             self._ended = 0
             if not self._plan(now_ns, now_ns):
                 return False
-            end_ns = self._begin()
+            end_ns = self._book_next()
         self._plan(now_ns, end_ns)
         self.busy = True
         is_left = any(rank.is_left for rank in self.ranks)
@@ -63,6 +68,15 @@ class AheadGroup(PassGroup[Ahead]):
 
     def _plan(self, now_ns: int, start_ns: int) -> int:
         """Plan, at `now_ns`, what begins at `start_ns`; return how many passes that is."""
+        watcher = self.watcher
+        if watcher is None:
+            return self._plan_ranks(now_ns, start_ns)
+        watcher.mark()
+        passes = self._plan_ranks(now_ns, start_ns)
+        watcher.planned(now_ns)
+        return passes
+
+    def _plan_ranks(self, now_ns: int, start_ns: int) -> int:
         self.plans += 1
         self._planned_ns, self._start_ns = now_ns, start_ns
         planned = [(rank, rank.plan_ahead(now_ns, start_ns)) for rank in self.ranks]
@@ -84,6 +98,16 @@ class AheadGroup(PassGroup[Ahead]):
         end_ns = self._start_ns + self._totals[passes - 1]
         self._log(passes)
         self._book(passes, self._start_ns + self._durations[0], end_ns)
+        return end_ns
+
+    def _book_next(self) -> int:
+        """Book what begins now, and tell who watches; return its end."""
+        watcher = self.watcher
+        if watcher is None:
+            return self._begin()
+        watcher.booked()
+        end_ns = self._begin()
+        watcher.has_booked()
         return end_ns
 
     @abstractmethod
@@ -117,12 +141,17 @@ class AheadGroup(PassGroup[Ahead]):
     def finish(self) -> list[Sequence]:
         """End what ends at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
+        terminal = self._depart()
+        if self._passes:
+            self.flight_ns = self._book_next()
+        return terminal
+
+    def _depart(self) -> list[Sequence]:
+        """Let those go who end with the pass in flight; return them in order."""
         terminal: list[Sequence] = []
         for rank in self.ranks:
             if rank.is_left:
                 terminal += rank.depart(self.end_ns)
-        if self._passes:
-            self.flight_ns = self._begin()
         return terminal
 
     def last_boundary_ns(self, limit_ns: int) -> int:
@@ -136,7 +165,7 @@ class AheadGroup(PassGroup[Ahead]):
         return self._start_ns + max((end_ns for end_ns in ends_ns if end_ns <= elapsed_ns), default=0)
 
 
-class AheadRankGroup(AheadGroup[LookAhead]):
+class AheadRankGroup(AheadGroup[VllmAhead]):
     """A worker of several ranks that schedule like vLLM; all of them count all passes."""
 
     __slots__ = ()

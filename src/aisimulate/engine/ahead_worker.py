@@ -21,6 +21,15 @@ class AheadRank(PlanningRank, Protocol):
     def depart(self, end_ns: int) -> list[Sequence]: ...  # noqa: D102
 
 
+class Watcher(Protocol):
+    """Is told of plans and of passes that are booked, before and after that is done."""
+
+    def mark(self) -> None: ...  # noqa: D102
+    def planned(self, now_ns: int) -> None: ...  # noqa: D102
+    def booked(self) -> None: ...  # noqa: D102
+    def has_booked(self) -> None: ...  # noqa: D102
+
+
 Ahead = TypeVar("Ahead", bound=AheadRank)
 
 
@@ -33,13 +42,14 @@ class AheadWorker(RunWorker[Ahead]):
     `start()` plans again.
     """
 
-    __slots__ = ("_ended", "_planned_ns", "flight_ns")
+    __slots__ = ("_ended", "_planned_ns", "flight_ns", "watcher")
 
     def __init__(self, rank: Ahead) -> None:
         super().__init__(rank)
         self._ended = 0
         self.flight_ns: int | None = None  # between two decisions: the end of the pass that begins
         self._planned_ns = 0  # when the last plan was made
+        self.watcher: Watcher | None = None
 
     @property
     def has_work(self) -> bool:
@@ -64,7 +74,7 @@ class AheadWorker(RunWorker[Ahead]):
             self._ended = 0
             if not self._plan(now_ns, now_ns):
                 return False
-            end_ns = self._begin()
+            end_ns = self._book_next()
         self._plan(now_ns, end_ns)
         self.busy = True
         self._ended = 0 if self._rank.is_left or not self._passes else self._passes - 1
@@ -81,8 +91,23 @@ class AheadWorker(RunWorker[Ahead]):
         """Plan, at `now_ns`, what begins at `start_ns`; return how many passes that is."""
         self.plans += 1
         self._planned_ns, self._start_ns = now_ns, start_ns
+        watcher = self.watcher
+        if watcher is not None:
+            watcher.mark()
         self._passes = self._rank.plan_ahead(now_ns, start_ns)
+        if watcher is not None:
+            watcher.planned(now_ns)
         return self._passes
+
+    def _book_next(self) -> int:
+        """Book what begins now, and tell who watches; return its end."""
+        watcher = self.watcher
+        if watcher is None:
+            return self._begin()
+        watcher.booked()
+        end_ns = self._begin()
+        watcher.has_booked()
+        return end_ns
 
     @abstractmethod
     def _begin(self) -> int:
@@ -113,10 +138,14 @@ class AheadWorker(RunWorker[Ahead]):
     def finish(self) -> list[Sequence]:
         """End what ends at `end_ns`; return the sequences that became terminal, in order."""
         self.busy = False
-        terminal = self._rank.depart(self.end_ns) if self._rank.is_left else []
+        terminal = self._depart()
         if self._passes:
-            self.flight_ns = self._begin()
+            self.flight_ns = self._book_next()
         return terminal
+
+    def _depart(self) -> list[Sequence]:
+        """Let those go who end with the pass in flight; return them in order."""
+        return self._rank.depart(self.end_ns) if self._rank.is_left else []
 
     def last_boundary_ns(self, limit_ns: int) -> int:
         """Return the last end of a pass at or before `limit_ns`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aisimulate.engine.ahead_progress import plan_known_at, plans_known_by
 from aisimulate.engine.cache_changes import CacheChanges, agreement
 from aisimulate.engine.logged_pools import LoggedOffloadPool, LoggedRadixPool, LoggedRunPool, LoggedRuns
 from aisimulate.engine.offload_scheduler import Offloading
@@ -53,7 +54,17 @@ class CacheView(Protocol):
 class _LaggingView:
     """What the views have in common. `_stepped` passes of the run in flight were gone through."""
 
-    __slots__ = ("_pass_end", "_passes_by", "_pool", "_rank", "_stepped", "_worker", "changes", "lags")
+    __slots__ = (
+        "_is_ahead",
+        "_pass_end",
+        "_passes_by",
+        "_pool",
+        "_rank",
+        "_stepped",
+        "_worker",
+        "changes",
+        "lags",
+    )
 
     _rank: Any
     _pool: Any
@@ -63,16 +74,21 @@ class _LaggingView:
         self.lags = lags
         self._worker = worker
         self._stepped = 0
-        self._passes_by = passes_by(worker)
-        self._pass_end = pass_end_of(worker)
+        # With look-ahead these count plans, which are a pass before what they plan.
+        ahead = plans_known_by(worker)
+        self._is_ahead = ahead is not None
+        self._passes_by = ahead or passes_by(worker)
+        self._pass_end = plan_known_at(worker) if ahead else pass_end_of(worker)
 
     def end_pass(self, end_ns: int) -> None:
         """Take note, before they are ended, that the passes in flight of the worker end at `end_ns`."""
         if self.lags:
             self._catch_up(end_ns)
             self._stepped = 0
-        else:
-            self.changes.ignored = True
+            return
+        if self._is_ahead:  # what is planned already is told of before it is booked
+            self._catch_up(end_ns)
+        self.changes.ignored = True
 
     def publish(self, end_ns: int) -> None:
         """Tell of what happened until `end_ns`, when passes ended."""

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.engine.ahead_group import AheadGroup
+from aisimulate.engine.ahead_view import AheadFlight
 from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.offload_scheduler import Offloading
@@ -55,11 +56,13 @@ class InFlight(Protocol):
 
 def in_flight_of(worker: object) -> InFlight | None:
     """Make the view of a worker; None for a kind that nobody knows."""
-    if not isinstance(worker, RunWorker | PassGroup) or isinstance(worker, AheadWorker | AheadGroup):
+    if not isinstance(worker, RunWorker | PassGroup):
         return None
     for rank in worker.ranks:
         if isinstance(rank, RankScheduler):
             rank.runs_on = False  # a preemption is told when its pass begins, and counted at its end
+    if isinstance(worker, AheadWorker | AheadGroup):
+        return AheadFlight(worker, [_view(rank, index) for index, rank in enumerate(worker.ranks)])
     if isinstance(worker, RankWorker):
         worker.plans_chunks = False  # each with what is to be seen in it
     return _OneRank(worker) if isinstance(worker, RunWorker) else _ManyRanks(worker)

@@ -161,6 +161,15 @@ class LoggedRadixPool(RadixPool):
         super().complete(sequence, tokens)
         self._note_stored(sequence, known, end)
 
+    def settle(self, sequence: Sequence, tokens: int) -> tuple[int, int]:
+        """Cache all full pages of a sequence that ends, and note those that no lookup found before."""
+        if self.changes.ignored:
+            return super().settle(sequence, tokens)
+        known, end = self._known(sequence, tokens // self.page_size)
+        settled = super().settle(sequence, tokens)
+        self._note_stored(sequence, known, end)
+        return settled
+
     def _known(self, sequence: Sequence, pages: int) -> tuple[int, int]:
         """Count the first `pages` pages of a sequence that lookups find, and those that have a key."""
         end = min(pages, sequence.shared) if self.caching else 0

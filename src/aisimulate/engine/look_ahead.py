@@ -54,20 +54,18 @@ class LookAhead(RankScheduler):
         entered = self.entered
         leaving = sum(len(sequences) for sequences, _ in self.leaving)
         self.held += leaving
-        self.params = self._seats.get(leaving) or self._without_seats(leaving)
+        self.params = seats_without(self._seats, leaving)
         passes = self.plan(start_ns)
         self.params = self._seats[0]
         self.held -= leaving
         if self.entered > entered and now_ns < start_ns:
             self._stamp(entered, now_ns)
+        if leaving and self.run_batch and not self._opening:
+            # A plain run takes its blocks when it is booked, but those of its first pass are taken now: not
+            # those that come free when somebody leaves before it begins.
+            self._opening = self.decoders.opening()
+            self.pool.take(self._opening)
         return passes if self.run_batch or self.eventful else 0
-
-    def _without_seats(self, taken: int) -> RankParams:
-        """Give the settings with the seats that those who leave do not have."""
-        params = self._seats[0]
-        fewer = replace(params, max_num_seqs=max(0, params.max_num_seqs - taken))
-        self._seats[taken] = fewer
-        return fewer
 
     def _stamp(self, entered: int, now_ns: int) -> None:
         """Note that those who were let in after the first `entered` were scheduled at `now_ns`."""
@@ -146,6 +144,14 @@ class AheadNoEvictScheduler(LookAhead, NoEvictScheduler):
 
 class FusedAheadNoEvictScheduler(FusedScheduler, AheadNoEvictScheduler):
     """TensorRT-LLM, one pass ahead, whose mixed passes are one forward."""
+
+
+def seats_without(seats: dict[int, RankParams], taken: int) -> RankParams:
+    """Give the settings with the seats that those who leave do not have, of those known by how many leave."""
+    if (found := seats.get(taken)) is None:
+        params = seats[0]
+        found = seats[taken] = replace(params, max_num_seqs=max(0, params.max_num_seqs - taken))
+    return found
 
 
 def make_ahead_rank(params: RankParams, timer: PassTimer) -> LookAhead:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class AheadSglangScheduler(SglangScheduler):
     """A rank that plans one pass ahead; `look_ahead.LookAhead` tells the meaning."""
 
-    __slots__ = ("leaving", "turned_away")
+    # No slots, so that it can be put before any kind of rank.
 
     def __init__(self, params: SglangParams, timer: PassTimer) -> None:
         super().__init__(params, timer)
@@ -38,6 +38,11 @@ class AheadSglangScheduler(SglangScheduler):
         """Whether somebody ends with the pass in flight."""
         return bool(self.leaving or self.turned_away)
 
+    @property
+    def does_something(self) -> bool:
+        """Whether the planned pass does anything."""
+        return bool(self.run_batch or self.selected or self.rejected or self.retracted)
+
     def plan_ahead(self, now_ns: int, start_ns: int) -> int:
         """Plan, at `now_ns`, the pass that begins at `start_ns`; return how many identical ones follow it.
 
@@ -47,11 +52,13 @@ class AheadSglangScheduler(SglangScheduler):
         if not self.has_work:
             self.run_batch = 0
             return 0
-        self.held = len(self.leaving)
-        self.slots = self.params.max_num_seqs - self.held
+        leaving = len(self.leaving)
+        self.held += leaving
+        self.slots = self.params.max_num_seqs - leaving
         ratio = self.ratio.kept()
         passes = self.plan(now_ns)
-        if self.run_batch or self.selected or self.rejected or self.retracted:
+        self.held -= leaving
+        if self.does_something:
             return passes
         self.ratio.restore(ratio)
         return 0

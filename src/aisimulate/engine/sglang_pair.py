@@ -91,6 +91,11 @@ class SglangDecodeRank(Destinations, SglangScheduler):
         return self.held > 0 or bool(self._done)
 
     @property
+    def taken(self) -> int:
+        """Slots of those who end with the pass in flight, where the next one is planned meanwhile."""
+        return 0
+
+    @property
     def finishes(self) -> bool:
         """Whether somebody has nothing to generate and ends with the next pass that does not prefill."""
         return bool(self._done)
@@ -153,7 +158,7 @@ class SglangDecodeRank(Destinations, SglangScheduler):
 
     def promote(self, now_ns: int) -> None:
         """Let sequences that have their prompt decode, as far as there are slots."""
-        arrived, most = self.arrived, self.params.max_num_seqs
+        arrived, most = self.arrived, self.params.max_num_seqs - self.taken
         while arrived and self.decoders.count + len(self._done) < most:
             sequence = arrived.popleft()
             sequence.admissions += ((now_ns, 0),)

@@ -287,7 +287,7 @@ class SpeculativeScheduler(RankScheduler):
         self.running.append(sequence)
         sequence.decodes = False
         sequence.admissions += ((now_ns, start),)
-        self.entered += 1
+        self.entered = sequence.order = self.entered + 1
         self._schedule(sequence, start, end)
         return True
 

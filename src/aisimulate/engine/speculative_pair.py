@@ -203,7 +203,7 @@ class SpeculativeDecodeRank(ArrivalQueue, SpeculativeScheduler):
         self.running.append(sequence)
         sequence.decodes = False
         sequence.admissions += ((now_ns, 0),)
-        self.entered += 1
+        self.entered = sequence.order = self.entered + 1
         self._schedule(sequence, sequence.computed, sequence.computed)
 
     def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:

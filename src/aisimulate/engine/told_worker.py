@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aisimulate.engine.ahead_group import AheadGroup
+from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.sglang_scheduler import SglangScheduler
@@ -128,7 +130,62 @@ class _TellingSglangGroup(Telling):
         return [sequence for rank in self._active for sequence in _selected(rank)]  # type: ignore[attr-defined]
 
 
+class _TellingAhead(Telling):
+    """Tells at the end of a pass what the plans up to its beginning did to the caches.
+
+    A pass that computes the end of a prompt is followed by a decision, because that has to be told.
+    """
+
+    _computing: list[Sequence]  # by the pass in flight
+    _told: list[Sequence]  # those of the pass that ends
+
+    def start(self, now_ns: int) -> bool:
+        """Begin what was planned and plan what follows; return whether there was work."""
+        started: bool = super().start(now_ns)  # type: ignore[misc]
+        if started and self._computing:
+            self.cut(self._start_ns)  # type: ignore[attr-defined]
+        return started
+
+    def finish(self) -> list[Sequence]:
+        """End what ends at `end_ns`; return the sequences that became terminal, in order."""
+        self._told, self._computing = self._computing, []
+        return super().finish()
+
+    def _computed(self) -> list[Sequence]:
+        return self._told
+
+    def _depart(self) -> list[Sequence]:
+        terminal: list[Sequence] = super()._depart()  # type: ignore[misc]
+        for view in self.views:
+            view.publish(self.end_ns)  # type: ignore[attr-defined]
+        return terminal
+
+    def _begin(self) -> int:
+        self._computing = self._planned()
+        return super()._begin()  # type: ignore[misc,no-any-return]
+
+    def _planned(self) -> list[Sequence]:
+        """List those whose prompt is in the passes that begin."""
+        raise NotImplementedError
+
+
+class _TellingAheadOne(_TellingAhead):
+    def _planned(self) -> list[Sequence]:
+        return _prompts_of(self._rank)  # type: ignore[attr-defined]
+
+
+class _TellingAheadGroup(_TellingAhead):
+    def _planned(self) -> list[Sequence]:
+        return [sequence for rank in self._active for sequence in _prompts_of(rank)]  # type: ignore[attr-defined]
+
+
+def _prompts_of(rank: RankScheduler | SglangScheduler) -> list[Sequence]:
+    return _selected(rank) if isinstance(rank, SglangScheduler) else _joining(rank)
+
+
 _MIXINS: tuple[tuple[type, type[Telling]], ...] = (
+    (AheadGroup, _TellingAheadGroup),
+    (AheadWorker, _TellingAheadOne),
     (SglangWorker, _TellingSglang),
     (SglangGroup, _TellingSglangGroup),
     (PassGroup, _TellingGroup),
@@ -159,4 +216,6 @@ def telling(worker: Worker, listener: PassListener) -> Worker:
         for name in getattr(base, "__slots__", ()):
             setattr(twin, name, getattr(worker, name))
     twin.listener, twin.views = listener, []
+    if isinstance(twin, _TellingAhead):
+        twin._computing = []
     return twin  # type: ignore[no-any-return]

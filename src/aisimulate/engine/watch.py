@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from aisimulate.engine.ahead_view import AheadFlight
+
 if TYPE_CHECKING:
     from aisimulate.engine.gap_log import GapLog
     from aisimulate.engine.in_flight import InFlight
@@ -84,6 +86,8 @@ class WatchedWorker:
 
     def start(self, now_ns: int) -> bool:
         """Begin passes and tell the watcher; return whether there was work."""
+        if isinstance(self._flight, AheadFlight):
+            return self._start_ahead(now_ns, self._flight)
         ranks = [rank for rank in self.ranks if rank.has_work]
         for rank in ranks:
             rank.mark()
@@ -93,6 +97,16 @@ class WatchedWorker:
         self._look()
         if started:
             self.doing = [rank.read(now_ns) for rank in ranks]
+            self._watcher.started(self)
+        return started
+
+    def _start_ahead(self, now_ns: int, flight: AheadFlight) -> bool:
+        """Do the same where the next pass is planned already."""
+        started = self._inner.start(now_ns)
+        if started:
+            self.doing = flight.begin(now_ns)
+        self._look()
+        if started:
             self._watcher.started(self)
         return started
 

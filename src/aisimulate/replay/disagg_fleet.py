@@ -102,6 +102,11 @@ class DisaggFleet(Fleet):
         self._computed: Callable[[Handoff], None] = self._reserve
         self._reserved: Callable[[Handoff], None] = self._start_transfer
 
+    @property
+    def first_decode(self) -> int:
+        """Index of the first decode worker; prefill workers that come move it up."""
+        return self._first_decode
+
     def add_worker(self, index: int, worker: Worker) -> None:
         """Insert an idle worker that keeps to the clock; those behind it move up."""
         super().add_worker(index, worker)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import clock_ns
+from aisimulate.engine.ahead_drafts import make_ahead_drafts
 from aisimulate.engine.ahead_group import AheadRankGroup, AheadSglangGroup
 from aisimulate.engine.ahead_worker import AheadRankWorker
 from aisimulate.engine.cadence import CadenceGroup
@@ -18,7 +19,8 @@ from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.params import DiskParams, OffloadParams, RankParams, SglangParams
 from aisimulate.engine.ranks import make_rank, make_sglang_rank
-from aisimulate.engine.sglang_ahead import AheadSglangScheduler, AheadSglangWorker
+from aisimulate.engine.sglang_ahead import AheadSglangWorker
+from aisimulate.engine.sglang_ahead_drafts import make_ahead_sglang_rank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.worker import RankWorker
 
@@ -53,9 +55,12 @@ def worker_maker(rank: RankConfig, timer: PassTimer, dp_size: int) -> Callable[[
 
 def _ahead_worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
     """Make a worker that plans one pass ahead."""
-    del number
-    ranks = [make_ahead_rank(params, timer) for _ in range(dp_size)]
-    return AheadRankWorker(ranks[0]) if dp_size == 1 else AheadRankGroup(ranks)
+    if params.nextn:
+        numbers = range(number * dp_size, (number + 1) * dp_size)
+        return AheadRankGroup([make_ahead_drafts(params, timer, each) for each in numbers])
+    if dp_size == 1:
+        return AheadRankWorker(make_ahead_rank(params, timer))
+    return AheadRankGroup([make_ahead_rank(params, timer) for _ in range(dp_size)])
 
 
 def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
@@ -69,8 +74,8 @@ def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> 
 
 def _ahead_sglang_worker(params: SglangParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
     """Make a worker of SGLang ranks that plan one pass ahead."""
-    del number
-    ranks = [AheadSglangScheduler(params, timer) for _ in range(dp_size)]
+    numbers = range(number * dp_size, (number + 1) * dp_size)
+    ranks = [make_ahead_sglang_rank(params, timer, each) for each in numbers]
     return AheadSglangWorker(ranks[0]) if dp_size == 1 else AheadSglangGroup(ranks)
 
 

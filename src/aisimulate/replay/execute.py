@@ -11,7 +11,7 @@ from aisimulate.core.collector import paused_collector
 from aisimulate.core.errors import ReplayError, UnsupportedError
 from aisimulate.replay.build import build_replay
 from aisimulate.replay.client import ClientView
-from aisimulate.replay.look_ahead_rules import require_no_look_ahead
+from aisimulate.replay.disagg_fleet import DisaggFleet
 from aisimulate.replay.observe.hub import Hub
 from aisimulate.replay.outcome import ReplayOutcome
 from aisimulate.replay.report import build_report
@@ -62,8 +62,6 @@ def _execute(
     started = time.perf_counter_ns()
     hub = Hub(observers) if observers else None
     execution = parse_payload(payload)
-    if hub is not None:
-        require_no_look_ahead(execution.spec)
     replay = build_replay(execution, hub, scaling)
     if hub is not None and not hub.has_begun:
         raise UnsupportedError("a replay of this kind cannot be watched yet")
@@ -110,4 +108,6 @@ def _client(replay: BuiltReplay) -> ClientView | None:
     """Look at a replay that has ended, its gap logs closed, through its front end if it has one."""
     if replay.frontend is None:
         return None
-    return ClientView.of(replay.frontend, replay.driver.sequences, replay.workers, replay.prefill_workers)
+    fleet = replay.fleet
+    first_decode = fleet.first_decode if isinstance(fleet, DisaggFleet) else 0
+    return ClientView.of(replay.frontend, replay.driver.sequences, fleet.workers, first_decode)

@@ -84,15 +84,14 @@ def _preset(given: str, spec: ReplaySpec) -> str:
 def _require_built(frontend: Frontend, spec: ReplaySpec) -> None:
     rank = spec.engine.role(spec.stages[-1]).rank
     placement, scaling = spec.adapters.placement.provider, spec.adapters.scaling.provider
-    scales = (scaling != "none", f"with scaling {scaling!r}")
     if frontend.stream_interval > 1:
         drafts = (rank.aic_nextn is not None, f"with aic_nextn {rank.aic_nextn}")
-        _refuse_beside("stream_interval", frontend.stream_interval, (drafts, scales))
+        _refuse_beside("stream_interval", frontend.stream_interval, (drafts,))
     if frontend.receive_interval > 1:
         combinations = (
             (spec.topology.kind == "disaggregated", "in a disaggregated topology"),
             (placement != "round_robin", f"with placement {placement!r}"),
-            scales,
+            (scaling != "none", f"with scaling {scaling!r}"),
             (rank.native_host_offload is not None, "with native_host_offload"),
             (rank.prefill_decode_interval > 0, "with prefill_decode_interval above 0"),
         )

@@ -21,28 +21,15 @@ def require_look_ahead(spec: ReplaySpec) -> None:
         role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
         if not role.rank.scheduling_look_ahead:
             continue
-        for beside in (*_in_deployment(spec), *_in_role(role)):
+        for beside in (*_in_deployment(spec, role), *_in_role(role)):
             problem = f"{role.rank.scheduling_look_ahead} is not supported yet {beside} (supported: 0)"
             raise UnsupportedError(f"{path}.{FIELD}: {problem}")
 
 
-def require_no_look_ahead(spec: ReplaySpec) -> None:
-    """Refuse to watch a replay with a look-ahead. Raises UnsupportedError with the path of the field."""
-    for stage in spec.stages:
-        if ahead := spec.engine.role(stage).rank.scheduling_look_ahead:
-            problem = f"{ahead} cannot be watched yet: no telemetry, timeline, checks or KV sensitivity"
-            raise UnsupportedError(f"{spec.engine.rank_path(stage)}.{FIELD}: {problem}")
-
-
-def _in_deployment(spec: ReplaySpec) -> Iterator[str]:
-    backend = spec.engine.role(spec.stages[0]).rank.backend
-    if spec.topology.kind == "disaggregated" and backend == "sglang":
-        yield "in a disaggregated topology with backend 'sglang'"
-    placement, scaling = spec.adapters.placement.provider, spec.adapters.scaling.provider
-    if placement != "round_robin":
-        yield f"with placement {placement!r}"
-    if scaling != "none":
-        yield f"with scaling {scaling!r}"
+def _in_deployment(spec: ReplaySpec, role: RoleConfig) -> Iterator[str]:
+    rank, is_pair = role.rank, spec.topology.kind == "disaggregated"
+    if is_pair and rank.aic_nextn is not None:
+        yield f"in a disaggregated topology with aic_nextn {rank.aic_nextn}"
 
 
 def _in_role(role: RoleConfig) -> Iterator[str]:
@@ -51,7 +38,5 @@ def _in_role(role: RoleConfig) -> Iterator[str]:
         yield f"with prefill_decode_interval {rank.prefill_decode_interval}"
     if role.dp_size > 1 and rank.prefill_schedule_interval > 1:
         yield f"with prefill_schedule_interval {rank.prefill_schedule_interval}"
-    if rank.aic_nextn is not None:
-        yield f"with aic_nextn {rank.aic_nextn}"
     if rank.native_host_offload is not None:
         yield "with native_host_offload"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from aisimulate.engine.ahead_group import AheadRankGroup
+from aisimulate.engine.ahead_group import AheadRankGroup, AheadSglangGroup
 from aisimulate.engine.ahead_pair import make_ahead_stage
 from aisimulate.engine.ahead_worker import AheadRankWorker
 from aisimulate.engine.cadence_pair import CadenceDecodeRank, PairCadenceGroup
@@ -17,6 +17,8 @@ from aisimulate.engine.offload_scheduler import OffloadPrefillScheduler
 from aisimulate.engine.offload_worker import OffloadWorker
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.prefill_worker import PrefillWorker
+from aisimulate.engine.sglang_ahead import AheadSglangWorker
+from aisimulate.engine.sglang_ahead_pair import make_ahead_sglang_stage
 from aisimulate.engine.sglang_pair import SglangDecodeRank, SglangPrefillRank, SpeculativeSglangDecodeRank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.speculation import Acceptance
@@ -37,7 +39,14 @@ if TYPE_CHECKING:
     from aisimulate.engine.sglang_scheduler import SglangScheduler
 
 PairWorker: TypeAlias = (
-    RankWorker | GroupWorker | SglangWorker | SglangGroup | AheadRankWorker | AheadRankGroup
+    RankWorker
+    | GroupWorker
+    | SglangWorker
+    | SglangGroup
+    | AheadRankWorker
+    | AheadRankGroup
+    | AheadSglangWorker
+    | AheadSglangGroup
 )
 _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
     ("vllm", "prefill"): PrefillRank,
@@ -50,6 +59,8 @@ _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
 def pair_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int, number: int) -> PairWorker:
     """Make worker `number` of the stage "prefill" or "decode", with `dp_size` ranks."""
     ranks = range(number * dp_size, (number + 1) * dp_size)
+    if rank.backend == "sglang" and rank.scheduling_look_ahead:
+        return _ahead_sglang_worker(sglang_params(rank, dp_size), timer, stage, dp_size)
     if rank.backend == "sglang":
         return _sglang_worker(sglang_params(rank, dp_size), timer, stage, ranks)
     if rank.native_host_offload is not None:
@@ -68,7 +79,7 @@ def _worker(params: RankParams, timer: PassTimer, stage: str, numbers: range, lo
     interval = params.prefill_schedule_interval
     if look_ahead:
         ahead = [make_ahead_stage(params, timer, stage) for _ in numbers]
-        return AheadRankWorker(ahead[0]) if len(ahead) == 1 else AheadRankGroup(ahead)
+        return AheadRankWorker(ahead[0]) if len(ahead) == 1 else AheadRankGroup([*ahead])
     has_cadence = stage == "decode" and len(numbers) > 1 and interval > 1
     ranks = [_rank(params, timer, stage, number, has_cadence) for number in numbers]
     if has_cadence:
@@ -89,6 +100,11 @@ def _rank(params: RankParams, timer: PassTimer, stage: str, number: int, has_cad
     if has_cadence:
         return CadenceDecodeRank(params, timer)
     return _RANKS[params.backend, stage](params, timer)
+
+
+def _ahead_sglang_worker(params: SglangParams, timer: PassTimer, stage: str, dp_size: int) -> PairWorker:
+    ranks = [make_ahead_sglang_stage(params, timer, stage) for _ in range(dp_size)]
+    return AheadSglangWorker(ranks[0]) if dp_size == 1 else AheadSglangGroup(ranks)
 
 
 def _sglang_worker(params: SglangParams, timer: PassTimer, stage: str, numbers: range) -> PairWorker:

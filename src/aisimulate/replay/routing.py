@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.config.kv_router import kv_router_config
 from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
+from aisimulate.engine.ahead_progress import decoding_view_of
 from aisimulate.engine.cache_view import PoolLook, RunCacheView, view_of
-from aisimulate.engine.decoding_view import DecodingView
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.told_worker import telling
 from aisimulate.replay.placement_policies import make_policy
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.protocols import PassTimer
+    from aisimulate.engine.decoding_view import DecodingView
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.told_worker import PassListener
     from aisimulate.router.policy import PlacementPolicy
@@ -152,7 +153,7 @@ class RoutedPool:
         options = self._options
         if not options.track_output_blocks:
             return []
-        return [DecodingView(rank, worker, options.output_block_decay) for rank in ranks]
+        return [decoding_view_of(rank, worker, options.output_block_decay) for rank in ranks]
 
     def adopt_all(self, workers: ListOf[Worker], listener: PassListener) -> list[Worker]:
         """Adopt the workers that the pool begins with, and let them take requests."""

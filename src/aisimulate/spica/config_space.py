@@ -99,9 +99,8 @@ class SearchSpace(SpicaModel):
     or the mean of both](#timing_mode); no effect on the backend sglang and on prefill or decode workers,
     which have no such pass"""
     scheduling_look_ahead: NaturalInt = 0
-    """how many passes before it begins a pass is planned: [1](look-ahead.md) is asynchronous scheduling. It
-    leaves out choices that it cannot be simulated with yet, with a note: kv_router, scaling, and disagg
-    beside sglang :unit: passes :rule: only 0 or 1"""
+    """how many passes before it begins a pass is planned: [1](look-ahead.md) is asynchronous scheduling.
+    Beside `aic_nextn` it leaves out disagg, with a note :unit: passes :rule: 0 or 1"""
 
     prefill_block_size: PositiveInt = 64
     """KV block of prefill workers :rule: equal to `decode_block_size`"""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _SCALING: Rules = {"planner_scaling_policy": enables_scaling}
 _ROUTED: Rules = {"router_mode": lambda mode: mode != "round_robin"}
-_PLAIN: Rules = {"deployment_mode": lambda mode: mode != "agg", **_ROUTED, **_SCALING}
+_AGGREGATED: Rules = {"deployment_mode": lambda mode: mode != "agg"}
+_PLAIN: Rules = {**_AGGREGATED, **_ROUTED, **_SCALING}
 
 
 def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
@@ -31,9 +32,9 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
     space, found = config.search_space, list[tuple[str, "Rules"]]()
     if space.scheduling_look_ahead:
         setting = f"scheduling_look_ahead {space.scheduling_look_ahead}"
-        _refuse_pins(config, setting, ("aic_nextn", "num_g2_blocks"))
-        is_sglang = "sglang" in space.backend
-        found.append((setting, _PLAIN if is_sglang else {**_ROUTED, **_SCALING}))
+        _refuse_pins(config, setting, ("num_g2_blocks",))
+        if drafts := max([space.aic_nextn or 0, *space.aic_nextn_choices]):
+            found.append((f"{setting} and aic_nextn {drafts}", _AGGREGATED))
     frontend = config.workload.frontend
     if frontend is None:
         return found
@@ -42,7 +43,6 @@ def unbuilt_choices(config: SmartSearchConfig) -> list[tuple[str, Rules]]:
     if chunk > 1:
         setting = f"workload.frontend.stream_interval {chunk}"
         _refuse_pins(config, setting, ("aic_nextn",))
-        found.append((setting, _SCALING))
     if looks > 1:
         setting = f"workload.frontend.receive_interval {looks}"
         _refuse_pins(config, setting, ("num_g2_blocks",))
