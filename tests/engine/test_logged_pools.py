@@ -32,8 +32,7 @@ def let_go(pool: LoggedRunPool, sequence: Any) -> None:
     for node in chain:
         node.ref -= 1
         if not node.ref:
-            pool._order.append(node)
-            pool.inactive += node.len
+            pool._retire(node)
 
 
 def make_pool() -> LoggedRunPool:

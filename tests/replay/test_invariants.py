@@ -109,16 +109,18 @@ def first(outcome) -> Sequence:
 
 
 def lose_a_block(worker: WatchedWorker, _: list[Sequence]) -> None:
-    worker.ranks[0]._rank.pool.free -= 1
+    worker.ranks[0]._rank.pool.room -= 1
 
 
 def find_too_many(worker: WatchedWorker, _: list[Sequence]) -> None:
-    worker.ranks[0]._rank.pool.free += 1000
+    worker.ranks[0]._rank.pool.room += 1000
 
 
 def keep_a_block(worker: WatchedWorker, terminal: list[Sequence]) -> None:
     if terminal:
-        worker.ranks[0]._rank.pool.inactive -= 1
+        pool = worker.ranks[0]._rank.pool
+        pool.room -= 1
+        pool._cached -= 1
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,16 @@ def check_fused(timer: PassTimer, batch: int, context_tokens: int) -> None:
     assert timer.fused_ns([(0, 64), (100, 612)], batch, context_tokens) == more
 
 
+def check_rises(timer: PassTimer, run: Run, more: int) -> None:
+    """A timer that says so takes no less for more decoders, nor for longer ones, beside prompts or not."""
+    batch, context, _ = run
+    shorter = timer.decode_ns(batch, context)
+    if timer.rises:
+        assert timer.beside_ns(batch, context) == shorter
+        assert timer.decode_ns(batch + 1, context + more) >= shorter
+        assert timer.decode_ns(batch, context + more) >= shorter
+
+
 def check_pickle(timer: PassTimer, run: Run) -> None:
     """A timer survives the way to another process and prices as before."""
     copy = pickle.loads(pickle.dumps(timer))

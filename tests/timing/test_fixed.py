@@ -17,6 +17,7 @@ TIMER = FixedTiming(20.5, 7.25).timer(0, 1.0, 1.0)
 def test_contract(run: contract.Run, elapsed_ns: int) -> None:
     contract.check_run(TIMER, run)
     contract.check_cut(TIMER, run, elapsed_ns)
+    contract.check_rises(TIMER, run, run.passes)
 
 
 @given(st.lists(contract.runs(max_passes=20), max_size=5))

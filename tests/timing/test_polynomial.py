@@ -30,6 +30,7 @@ def test_contract(run: contract.Run, total: int, speedup: float, share: float) -
     timer = polynomial_timer(total, 1.0, speedup)
     contract.check_run(timer, run)
     contract.check_cut(timer, run, int(share * timer.run_ns(*run)))
+    contract.check_rises(timer, run, run.passes)
 
 
 @settings(deadline=None)

@@ -21,6 +21,11 @@ class PassTimer(Protocol):
     A timer is stateless apart from caches, so ranks and candidates share it.
     """
 
+    @property
+    def rises(self) -> bool:
+        """Whether `decode_ns` never falls when batch and context grow, and `beside_ns` is the same."""
+        ...
+
     def prefill_ns(self, batch: int, mean_isl: int, mean_prefix: int) -> int:
         """Duration of a prefill forward; 0 when the batch is empty or `mean_isl <= mean_prefix`."""
         ...

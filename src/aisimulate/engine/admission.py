@@ -67,7 +67,7 @@ def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
     """
     waiting, joining, size = rank.waiting, rank.joining, rank.block_size
     budget, seats = rank.budget, rank.params.max_num_seqs - running
-    allocatable = blocks = rank.pool.free + rank.pool.inactive
+    allocatable = blocks = rank.pool.room
     first, admissions = len(joining), ((now_ns, 0),)  # one for all: there are many of them
     for sequence in islice(waiting, seats if seats > 0 else 0):
         tokens = sequence.tokens
@@ -87,7 +87,7 @@ def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
         sequence.order = order
         waiting.popleft()
     rank.note_blank(admitted, rank.budget - budget)
-    rank.pool.take(rank.pool.free + rank.pool.inactive - allocatable)
+    rank.pool.take(rank.pool.room - allocatable)
     return running + len(admitted)
 
 
@@ -114,7 +114,7 @@ def _admit_sharing(rank: RankScheduler, running: int, now_ns: int) -> int:
         if is_cut := end - start > budget:
             end = start + budget
         if (
-            -(-tokens // size) - match[1] > pool.free + pool.inactive
+            -(-tokens // size) - match[1] > pool.room
             or tokens >= sequence.end_tokens
             or (is_cut and not rank.params.enable_chunked_prefill)
         ):
@@ -154,9 +154,11 @@ def _admit_again(rank: RankScheduler, running: int, now_ns: int) -> int:
     chunks = starts = ends = context = 0
     while waiting and running < most:
         sequence = waiting[0]
+        if sequence.len:
+            pool.settle()  # the last one's blocks may be those that this one left behind
         tokens, prompt, tail = sequence.tokens, sequence.input_tokens, sequence.len
         blocks, start = -(-tokens // size), tail * size
-        if tokens - start > budget or blocks > pool.free + pool.inactive or tokens <= prompt:
+        if tokens - start > budget or blocks > pool.room or tokens <= prompt:
             break
         if not sequence.admissions or sequence.keys is not None:
             break
@@ -194,8 +196,10 @@ def stuck_reason(rank: RankScheduler, sequence: Sequence) -> str:
 def try_admit(rank: RankScheduler, sequence: Sequence, now_ns: int) -> bool:
     """Admit the head if its known length fits and the budget gives it a token; else do nothing."""
     pool = rank.pool
+    if sequence.len:
+        pool.settle()
     match, tail = (pool.miss, sequence.len) if sequence.keys is None else _lookup(rank, sequence)
-    if -(-sequence.tokens // rank.block_size) - match[1] > pool.free + pool.inactive:
+    if -(-sequence.tokens // rank.block_size) - match[1] > pool.room:
         return False
     return enter(rank, sequence, match, tail, now_ns)
 
@@ -222,10 +226,7 @@ def enter(rank: RankScheduler, sequence: Sequence, match: Match, tail: int, now_
         pool.pin(sequence, match)
     if tail:
         pool.revive(sequence)
-    if fresh <= pool.free:
-        pool.free -= fresh
-    else:
-        pool.take(fresh)
+    pool.take(fresh)
     if sequence.admissions:
         sequence.tail_start = max(rank.shared_blocks(sequence), hit)
     if rank.preempted:
@@ -266,5 +267,5 @@ def _make_room(rank: RankScheduler, match: Match, blocks: int, now_ns: int) -> N
     That happens with several copies of a block, when a held block hangs behind one that nobody holds.
     """
     pool = rank.pool
-    while blocks > pool.free + pool.inactive - pool.unheld(match):
+    while blocks > pool.room - pool.unheld(match):
         preempt_for_head(rank, now_ns)

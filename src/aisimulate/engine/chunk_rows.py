@@ -28,7 +28,7 @@ def plan_row(rank: RankScheduler, sequence: Sequence) -> list[int]:
     start, context = sequence.computed, decoders.context_tokens
     last = sequence.input_tokens - budget
     most = min(-((start - last) // budget), decoders.next_due - decoders.passes - 1)
-    blocks = pool.free + pool.inactive + -(-start // size)
+    blocks = pool.room + -(-start // size)
     fits = -(-(start + most * budget) // size) + batch * (most // size + 1) <= blocks
     durations: list[int] = []
     for passes in range(1, most + 1):
@@ -54,7 +54,7 @@ def plan_prompt_row(rank: RankScheduler, sequence: Sequence) -> list[int]:
     """
     pool, size, budget, start = rank.pool, rank.block_size, rank.pass_tokens, sequence.computed
     end = start + (sequence.input_tokens - start - 1) // budget * budget
-    if -(-end // size) - -(-start // size) > pool.free + pool.inactive:
+    if -(-end // size) - -(-start // size) > pool.room:
         return []
     prefill_ns = rank.timer.prefill_ns
     return [prefill_ns(1, first + budget, first) for first in range(start, end, budget)]

@@ -73,7 +73,7 @@ class DecodeRank(ArrivalQueue, RankScheduler):
     def _has_room(self, match: Match, blocks: int) -> bool:
         """Whether a prompt of so many blocks fits: it holds its cached ones, which then cannot be evicted."""
         pool = self.pool
-        return blocks - match[0] <= pool.free + pool.inactive - pool.unheld(match)
+        return blocks - match[0] <= pool.room - pool.unheld(match)
 
     def activate(self, handoff: Handoff) -> None:
         """Cache a prompt that has arrived, and queue its sequence."""
@@ -93,7 +93,7 @@ class DecodeRank(ArrivalQueue, RankScheduler):
         match = pool.miss if keys is None else pool.match(keys, sequence.tail_start)
         hit, blocks = match[0], -(-tokens // size)
         if self.decoders.count + (self.partial is not None) >= self.params.max_num_seqs or (
-            blocks > pool.free + pool.inactive and not self._has_room(match, blocks)
+            blocks > pool.room and not self._has_room(match, blocks)
         ):
             handoff.attempted = self._releases
             return None

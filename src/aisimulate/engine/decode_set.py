@@ -8,8 +8,9 @@ members sit in buckets by that count. (spec 09 section 2)
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from heapq import heappop, heappush
-from operator import length_hint
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -242,12 +243,9 @@ class DecodeSet:
         first = self._next_residue()
         last = first + min(passes - fitting, size)
         row = residues[first:last] if last <= size else residues[first:] + residues[: last - size]
-        openings = iter(row)
-        for opened in openings:
-            left -= opened
-            if left < 0:
-                return fitting + len(row) - length_hint(openings) - 1, blocks - left - opened
-        return passes, blocks - left
+        opened = [*accumulate(row, initial=0)]
+        lasting = bisect_right(opened, left) - 1
+        return fitting + lasting, blocks - left + opened[lasting]
 
     def advance(self, passes: int) -> bool:
         """Let every member grow by `passes` tokens; return whether one of them may have finished."""

@@ -81,7 +81,7 @@ class DecodeWorker(RankWorker):
                 return False
             if left < longest:
                 longest = left
-        return batch * (longest // rank.block_size + 1) <= pool.free + pool.inactive
+        return batch * (longest // rank.block_size + 1) <= pool.room
 
     def _join(self, now_ns: int, until_ns: int) -> int:
         """Let all of the queue in and decode on, for one run of passes; return its end.
@@ -142,7 +142,7 @@ class DecodeWorker(RankWorker):
             or left <= 0
             or not sequence.computed
             or sequence.planned
-            or batch * (longest // rank.block_size + 1) > pool.free + pool.inactive
+            or batch * (longest // rank.block_size + 1) > pool.room
         ):
             return now_ns
         self.plans += 1

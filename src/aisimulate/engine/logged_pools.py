@@ -26,6 +26,7 @@ class LoggedRuns(RunPool):
         if blocks > self.free and not self.changes.ignored:
             self._note_evictions(blocks - self.free)
         super().take(blocks)
+        self.settle()
 
     def _note_evictions(self, blocks: int) -> None:
         """Look at the runs that the next `blocks` evictions eat, the last one maybe in part."""

@@ -1,8 +1,9 @@
-"""Runs of a worker to which nothing comes before one of its requests ends.
+"""Runs of a worker whose head of the queue gave way, before one of its requests ends.
 
-They follow each other while nobody can be let in: a run lasts until a member finishes or the blocks are used
-up. Then those at the end of the running order give way, and the others go on with their blocks. Whatever
-else may come next is left to the planner, which then finds everything as it was.
+They follow each other while nobody can be let in, so who arrives meanwhile only waits: a run lasts until a
+member finishes or the blocks are used up. Then those at the end of the running order give way, and the others
+go on with their blocks. Whatever else may come next is left to the planner, which then finds everything as it
+was.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ if TYPE_CHECKING:
 
 
 def decode_to_an_end(
-    rank: RankScheduler, log: GapLog, now_ns: int, terminal: list[Sequence]
+    rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int, terminal: list[Sequence]
 ) -> tuple[int, int]:
-    """Run such runs from `now_ns` on, up to the end of a request, which goes to `terminal`.
+    """Run such runs from `now_ns` on while somebody waits, up to the end of a request: it goes to `terminal`.
 
-    Return the end of the last of them, and how many there were. Gaps go to `log`.
+    Each begins before `until_ns`, up to when nobody arrives. Return the end of the last of them, and how many
+    there were. Gaps go to `log`.
     """
-    decoders, runs = rank.decoders, 0
-    while not terminal and 0 < decoders.count <= rank.pass_tokens and _decodes_only(rank):
+    decoders, waiting, runs = rank.decoders, rank.waiting, 0
+    while not terminal and waiting and now_ns < until_ns and _decodes_only(rank):
+        if not 0 < decoders.count <= rank.pass_tokens:
+            break
         if rank.eventful:
             rank.eventful = False
             if rank.unusual:
@@ -36,10 +40,10 @@ def decode_to_an_end(
             now_ns = _run(rank, log, now_ns, passes, taken)
         elif not decoders.count:
             decoders.passes += 1  # all gave way: a pass of no length
-        elif len(rank.waiting) > 1:
+        elif len(waiting) > 1:
             now_ns = _let_in(rank, log, now_ns, taken, terminal)
         else:
-            rank.pool.free += taken  # the planner takes these blocks again
+            rank.pool.give_back(taken)  # the planner takes these blocks again
             break
         runs += 1
         if decoders.passes >= decoders.next_due:
@@ -60,7 +64,7 @@ def _begin(rank: RankScheduler, now_ns: int) -> tuple[int, int]:
     """
     decoders, pool = rank.decoders, rank.pool
     opening, taken = decoders.opening(), 0
-    if opening > pool.free + pool.inactive:
+    if opening > pool.room:
         if (opening := open_or_give_way(rank, now_ns)) < 0:
             open_blocks(rank, now_ns)
             opening = taken = decoders.opening()
@@ -80,7 +84,7 @@ def _run(rank: RankScheduler, log: GapLog, now_ns: int, passes: int, taken: int)
     """Run up to `passes` passes that only decode, as long as there are blocks; return their end."""
     decoders, pool, timer = rank.decoders, rank.pool, rank.timer
     batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
-    blocks = pool.free + pool.inactive + taken
+    blocks = pool.room + taken
     if batch * (passes // rank.block_size + 1) <= blocks:
         demand = decoders.demand(passes)
     else:

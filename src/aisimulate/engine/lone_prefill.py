@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def prefill_alone(
-    rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int, terminal: list[Sequence]
+    rank: RankScheduler, log: GapLog, now_ns: int, until_ns: int, terminal: list[Sequence] | None
 ) -> int:
     """Run the passes from `now_ns` on that start before `until_ns` and are of this kind; return their end.
 
     They end with the prompt of the unfinished prefill or, if there is none, of the head of the queue. Nothing
     arrives before `until_ns`. If all that comes later waits for the last chunk (`rank.all_wait`), all before
-    it are run too, up to a pass in which somebody ends. Gaps go to `log`, those who end to `terminal`.
+    it are run too. Gaps go to `log`, those who end to `terminal`: they end the passes, if anybody cares.
     """
     decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
-    size, residues, fused = rank.block_size, decoders.residues, rank.fused
+    size, residues, fused, all_wait = rank.block_size, decoders.residues, rank.fused, rank.all_wait
     is_new = rank.partial is None
     sequence = rank.partial or waiting[0]
     opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
@@ -38,7 +38,7 @@ def prefill_alone(
         return now_ns
     start = sequence.computed
     opened = -(-start // size) + (opening if is_new else 0)
-    began_ns, all_wait = now_ns, rank.all_wait
+    ended: list[Sequence] = [] if terminal is None else terminal
     while now_ns < until_ns or all_wait:
         batch, context = decoders.count, decoders.context_tokens
         end = start + rank.pass_tokens - batch
@@ -48,10 +48,10 @@ def prefill_alone(
         blocks = opening + needed - opened
         if (
             end <= start
-            or blocks > pool.free + pool.inactive
+            or blocks > pool.room
             or (waiting and _lets_in(rank, is_last))
-            or (now_ns >= until_ns and (is_last or terminal))
-            or (terminal and now_ns == began_ns)  # what follows from their end may arrive at this instant
+            or (is_last and now_ns >= until_ns)
+            or terminal
         ):
             break
         pool.take(blocks)
@@ -71,9 +71,9 @@ def prefill_alone(
         if rank.fresh:
             rank.settle_second_tokens(now_ns)
         if done >= decoders.next_due:
-            terminal += complete_due(rank, now_ns)
+            ended += complete_due(rank, now_ns)
         if is_last:
-            _join(rank, sequence, now_ns, terminal)
+            _join(rank, sequence, now_ns, ended)
             break
         opening = residues[(done - 1) % size]
     return now_ns
@@ -85,7 +85,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     It is let in if nothing about it is peculiar and its first chunk leaves room for nobody else.
     """
     pool, size, tokens = rank.pool, rank.block_size, sequence.tokens
-    batch, room = rank.decoders.count, pool.free + pool.inactive - opening
+    batch, room = rank.decoders.count, pool.room - opening
     if (
         sequence.admissions
         or sequence.reason is not None
@@ -112,7 +112,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
         or (claim is not None and not claim(sequence, held))
     ):
         # The planner takes these blocks again; nothing has happened since.
-        pool.free += opening
+        pool.give_back(opening)
         return False
     if hit:
         pool.pin(sequence, match)

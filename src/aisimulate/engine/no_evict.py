@@ -70,9 +70,9 @@ class NoEvictScheduler(RankScheduler):
         if self.decoders.reordered:
             sequences.sort(key=running_order)
         pool, size = self.pool, self.block_size
-        held = pool.free + pool.inactive
+        held = pool.room
         super().complete(sequences, uncomputed, end_ns, terminal)
-        self.headroom_blocks += pool.free + pool.inactive - held
+        self.headroom_blocks += pool.room - held
         if uncomputed:
             for sequence in sequences:
                 if sequence.tokens % size == 1:

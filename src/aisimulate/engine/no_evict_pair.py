@@ -29,9 +29,9 @@ class NoEvictPrefillRank(PrefillRank, NoEvictScheduler):
     def release(self, sequence: Sequence) -> None:
         """Give back the blocks of a sequence whose prefill ended."""
         pool = self.pool
-        available = pool.free + pool.inactive
+        available = pool.room
         super().release(sequence)
-        self.headroom_blocks += pool.free + pool.inactive - available
+        self.headroom_blocks += pool.room - available
 
 
 class NoEvictDecodeRank(DecodeRank, NoEvictScheduler):

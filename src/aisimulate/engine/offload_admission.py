@@ -138,7 +138,7 @@ def _has_room_to_load(
     promised, partial = host.tail_blocks, rank.partial
     if partial is not None and partial.computed < partial.input_tokens:
         promised += -(-partial.tokens // size) + -partial.computed // size
-    available = pool.free + pool.inactive
+    available = pool.room
     if -(-sequence.tokens // size) - match[1] > available - promised:
         return False
     return loadable <= available - pool.unheld(match)
@@ -151,7 +151,7 @@ def _admit(
     size, tokens, pool = rank.block_size, sequence.tokens, rank.pool
     if match[0] * size >= tokens < sequence.end_tokens and not tail:
         match = pool.shorten(match, (tokens - 1) // size)
-    if -(-tokens // size) - match[1] > pool.free + pool.inactive:
+    if -(-tokens // size) - match[1] > pool.room:
         return Verdict.BLOCKED
     host.pool.overwritten = []
     is_aside = sequence in host.aside
@@ -172,7 +172,7 @@ def _admit_restored(rank: Offloading, host: HostSide, sequence: Sequence, now_ns
     """Admit a request whose load has ended: it reuses exactly what was kept for it."""
     size, tokens, pool = rank.block_size, sequence.tokens, rank.pool
     restored = host.states[sequence].restored
-    if -(-tokens // size) - restored > pool.free + pool.inactive:
+    if -(-tokens // size) - restored > pool.room:
         return Verdict.BLOCKED
     cached = restored
     if cached * size >= tokens < sequence.end_tokens:

@@ -40,6 +40,7 @@ class OffloadPool(RunPool):
         evicted = blocks - self.free
         if not self.sources or evicted <= 0:
             super().take(blocks)
+            self.settle()
             return 0
         ready_ns = 0
         for index, copy in self._next_evicted(evicted):
@@ -47,6 +48,7 @@ class OffloadPool(RunPool):
             # What is evicted last is handed out first.
             self.overwritten.append(evicted - 1 - index)
         super().take(blocks)
+        self.settle()
         return ready_ns
 
     def _next_evicted(self, count: int) -> list[tuple[int, Copy]]:

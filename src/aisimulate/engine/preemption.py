@@ -28,7 +28,7 @@ def open_blocks(rank: RankScheduler, now_ns: int) -> None:
     pool, members = rank.pool, rank.decoders.members
     openers, opened = rank.decoders.openers(), 0
     while left := len(openers) - opened:
-        if room := pool.free + pool.inactive:
+        if room := pool.room:
             served = min(room, left)
             pool.take(served)
             opened += served
@@ -54,7 +54,7 @@ def open_or_give_way(rank: RankScheduler, now_ns: int) -> int:
     members, residues, passes = decoders.members, decoders.residues, decoders.passes
     opener = (passes - 1) % rank.block_size
     rank.eventful = rank.unusual = rank.preempted = True
-    while (opening := residues[opener]) > pool.free + pool.inactive:
+    while (opening := residues[opener]) > pool.room:
         victim = next(reversed(members))
         if victim.keys is not None or victim.node is not None:
             return -1
@@ -85,7 +85,7 @@ def head_waits(rank: RankScheduler, unopened: int = 0) -> bool:
         if head.planned:
             return False
         needed -= pool.match(keys, head.input_tokens // size)[1]
-    return needed > pool.free + pool.inactive
+    return needed > pool.room
 
 
 def preempt_decoder(rank: RankScheduler, sequence: Sequence, now_ns: int, scheduled: bool = False) -> None:

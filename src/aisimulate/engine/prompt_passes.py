@@ -27,7 +27,7 @@ def plan_prompts(rank: RankScheduler, now_ns: int) -> int:
     if sequence is not None:
         start, end, size, pool = sequence.computed, sequence.tokens, rank.block_size, rank.pool
         blocks = -(-end // size) - -(-start // size)
-        if end - start > budget or blocks > pool.free + pool.inactive:
+        if end - start > budget or blocks > pool.room:
             return -1
         pool.take(blocks)
         sequence.chunk_start = start
@@ -66,7 +66,7 @@ def _let_in(rank: RankScheduler, now_ns: int) -> None:
         start = hit * size
         end = tokens if tokens - start <= budget else start + budget
         if (
-            -(-tokens // size) - match[1] > pool.free + pool.inactive
+            -(-tokens // size) - match[1] > pool.room
             or (end < tokens and not rank.params.enable_chunked_prefill)
             or sequence.admissions
             or sequence.reason is not None

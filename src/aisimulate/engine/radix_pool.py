@@ -324,6 +324,8 @@ class RadixPool:
             left += node.len
             if left > 0:
                 node.len = left
+                if first == self._first:
+                    return
                 break
             first += 1
             node.len = 0

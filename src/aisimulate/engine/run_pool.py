@@ -4,7 +4,8 @@ Shared prompt blocks form a tree: a `Node` is a run of consecutive full blocks o
 sequence holds the deepest node of its prefix (hence every ancestor). Generated blocks, and prompts that
 nobody shares, are a private run that the sequence itself stands for (`tail_start`, `len`).
 Blocks nobody holds stay cached ("inactive") in release order until the space is needed: a run enters that
-order as one entry and is eaten from its deep end, so a block never outlives one of its ancestors.
+order as one entry and is eaten from its deep end, so a block never outlives one of its ancestors. Blocks are
+counted when they are taken; what that evicts is looked for once somebody looks at what is cached (`settle`).
 Rules: spec 01 section 4, spec 09 section 2.
 """
 
@@ -15,6 +16,7 @@ from collections import deque
 from aisimulate.engine.sequence import Sequence
 
 _COMPACT_SLACK = 1024
+_MOST_OWED = 4096  # blocks: those who ended and are to be evicted do not pile up
 
 
 class Node:
@@ -48,23 +50,26 @@ Match = tuple[int, int, Node, int]
 
 
 class RunPool:
-    """Counts free, inactive (cached, unheld) and held blocks; `free + inactive` can be allocated."""
+    """Counts free, inactive (cached, unheld) and held blocks; `room`, free and inactive, can be allocated."""
 
     __slots__ = (
+        "_cached",
         "_compact_above",
         "_order",
+        "_owed",
         "block_size",
-        "free",
-        "inactive",
         "miss",
+        "room",
         "root",
         "stride",
     )
 
     def __init__(self, capacity_blocks: int, block_size: int) -> None:
         self.block_size = block_size
-        self.free = capacity_blocks
-        self.inactive = 0
+        self.room = capacity_blocks
+        # Blocks of the eviction order without those, `_owed`, that are known to go. What exceeds the room has
+        # been taken, too.
+        self._cached = self._owed = 0
         self.stride = 1
         self.root = Node(0, 0, [], None, 1)
         self.root.children = {}
@@ -72,10 +77,22 @@ class RunPool:
         self._order: deque[Node | Sequence] = deque()
         self._compact_above = _COMPACT_SLACK  # entries in the eviction order, void ones included
 
+    @property
+    def free(self) -> int:
+        """Blocks that hold nothing."""
+        return max(0, self.room - self._cached)
+
+    @property
+    def inactive(self) -> int:
+        """Blocks that are cached and that nobody holds."""
+        return min(self.room, self._cached)
+
     # Lookup and pinning -----------------------------------------------------------------------------
 
     def match(self, keys: list[int], limit: int) -> Match:
         """Find the longest cached prefix of a chain, at most `limit` blocks. Changes nothing."""
+        if self._owed or self._cached > self.room:
+            self.settle()
         stride = self.stride
         node = self.root
         position = used = held = 0
@@ -120,7 +137,7 @@ class RunPool:
         return blocks
 
     def pin(self, sequence: Sequence, match: Match) -> None:
-        """Let `sequence` hold the matched blocks."""
+        """Let `sequence` hold the matched blocks; none were taken since the lookup."""
         _, _, node, used = match
         if used < node.len:
             node = self._split(node, used)
@@ -132,9 +149,13 @@ class RunPool:
             node = node.parent
 
     def revive(self, entry: Node | Sequence) -> None:
-        """Take a cached run that nobody held out of the eviction order: someone holds it again."""
+        """Take a cached run that nobody held out of the eviction order: someone holds it again.
+
+        The caller has let the pool `settle` before it looked at the length of that run.
+        """
         entry.stale += 1
-        self.inactive -= entry.len
+        self.room -= entry.len
+        self._cached -= entry.len
         if len(self._order) > self._compact_above:
             self._compact()
 
@@ -158,15 +179,29 @@ class RunPool:
     # Allocation ---------------------------------------------------------------------------------------
 
     def take(self, blocks: int) -> None:
-        """Allocate blocks, evicting the oldest inactive ones; the caller checked `free + inactive`."""
-        free = self.free
-        if blocks <= free:
-            self.free = free - blocks
-            return
-        need = blocks - free
-        self.free = 0
-        self.inactive -= need
-        order = self._order
+        """Allocate blocks, the free ones before the oldest inactive ones; the caller checked the `room`."""
+        self.room -= blocks
+
+    def give_back(self, blocks: int) -> None:
+        """Let blocks be free again."""
+        if self._cached > self.room:
+            self._owe()
+        self.room += blocks
+
+    def _owe(self) -> None:
+        """Take note of the evictions so far: blocks that are free from now on spare none of them."""
+        self._owed += self._cached - self.room
+        self._cached = self.room
+        if self._owed > _MOST_OWED:
+            self.settle()
+
+    def settle(self) -> None:
+        """Evict as many blocks, the oldest inactive ones first, as were taken without being free."""
+        need, order = self._owed, self._order
+        if self._cached > self.room:
+            need += self._cached - self.room
+            self._cached = self.room
+        self._owed = 0
         while need:
             entry = order[0]
             if entry.stale > 0:
@@ -213,6 +248,8 @@ class RunPool:
 
     def extend(self, sequence: Sequence, start: int, end: int) -> None:
         """Cache the blocks [start, end) that `sequence` just computed, behind the node it holds."""
+        if self._owed or self._cached > self.room:
+            self.settle()
         node = sequence.node or self.root
         keys = sequence.keys
         assert keys is not None
@@ -270,7 +307,9 @@ class RunPool:
 
     def release_all(self, sequences: list[Sequence], uncomputed: int, cached: bool) -> None:
         """`release` for each of several that ended; `uncomputed` tokens of each have no KV."""
-        size, order = self.block_size, self._order
+        size, order, free, inactive = self.block_size, self._order, 0, 0
+        if self._cached > self.room:
+            self._owe()
         for sequence in sequences:
             computed = sequence.tokens - uncomputed
             if sequence.planned or sequence.segments is not None or not cached:
@@ -279,38 +318,43 @@ class RunPool:
             # `release_cached`, without the call: many may end together.
             full = computed // size
             if computed > full * size:
-                self.free += 1
+                free += 1
             if (tail := full - sequence.tail_start) > 0:
                 sequence.len = tail
                 order.append(sequence)
-                self.inactive += tail
+                inactive += tail
             if (node := sequence.node) is not None:
                 sequence.node = None
                 while (parent := node.parent) is not None:
                     ref = node.ref = node.ref - 1
                     if not ref:
                         order.append(node)
-                        self.inactive += node.len
+                        inactive += node.len
                     node = parent
+        self._cached += inactive
+        self.room += inactive + free
 
     def release_cached(self, sequence: Sequence, computed_tokens: int) -> None:
         """`release` of one that ended, is cached as far as it is computed, and has no segments."""
-        size, order = self.block_size, self._order
+        size, order, inactive = self.block_size, self._order, 0
+        if self._cached > self.room:
+            self._owe()
         full = computed_tokens // size
         if computed_tokens > full * size:
-            self.free += 1
+            self.room += 1
         if (tail := full - sequence.tail_start) > 0:
-            sequence.len = tail
+            sequence.len = inactive = tail
             order.append(sequence)
-            self.inactive += tail
         if (node := sequence.node) is not None:
             sequence.node = None
             while (parent := node.parent) is not None:
                 ref = node.ref = node.ref - 1
                 if not ref:
                     order.append(node)
-                    self.inactive += node.len
+                    inactive += node.len
                 node = parent
+        self._cached += inactive
+        self.room += inactive
 
     def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
         """Give back everything a sequence holds, deepest block first.
@@ -319,18 +363,16 @@ class RunPool:
         """
         full = computed_tokens // self.block_size
         if computed_tokens > full * self.block_size:
-            self.free += 1
-        order = self._order
+            self.give_back(1)
         tail = full - sequence.tail_start
         if tail > 0:
             if not cached:
-                self.free += tail
+                self.give_back(tail)
             elif sequence.planned:
                 self.extend(sequence, sequence.tail_start, full)
             else:
                 sequence.len = tail
-                order.append(sequence)
-                self.inactive += tail
+                self._retire(sequence)
         node = sequence.node
         if node is not None:
             if sequence.segments is not None:
@@ -338,8 +380,7 @@ class RunPool:
             while (parent := node.parent) is not None:
                 ref = node.ref = node.ref - 1
                 if not ref:
-                    order.append(node)
-                    self.inactive += node.len
+                    self._retire(node)
                 node = parent
             sequence.node = None
 
@@ -359,7 +400,8 @@ class RunPool:
 
     def _retire(self, entry: Node | Sequence) -> None:
         self._order.append(entry)
-        self.inactive += entry.len
+        self._cached += entry.len
+        self.room += entry.len
 
     def _compact(self) -> None:
         """Drop void entries from the eviction order."""

@@ -255,7 +255,7 @@ class RankScheduler(PricedRun):
 
     def _schedule_running(self, opening: int, now_ns: int) -> None:
         """Give every decoder its token, in `opening` new blocks, and the unfinished prefill its chunk."""
-        if opening > self.pool.free + self.pool.inactive:
+        if opening > self.pool.room:
             preemption.open_blocks(self, now_ns)
         elif opening:
             self.pool.take(opening)
@@ -269,7 +269,7 @@ class RankScheduler(PricedRun):
         if (sequence := self.partial) is not None and self.budget > 0:
             start = sequence.computed
             opening += self.chunk_blocks(start, start + min(sequence.tokens - start, self.budget))
-        return opening > self.pool.free + self.pool.inactive
+        return opening > self.pool.room
 
     def _continue_partial(self, sequence: Sequence) -> None:
         """Compute the next chunk of the unfinished prefill; without blocks it preempts itself."""
@@ -280,7 +280,7 @@ class RankScheduler(PricedRun):
         if end - start > self.budget:
             end = start + self.budget
         blocks = self.chunk_blocks(start, end)
-        if blocks > self.pool.free + self.pool.inactive:
+        if blocks > self.pool.room:
             preemption.preempt_partial(self)
         else:
             self.pool.take(blocks)
@@ -399,7 +399,7 @@ class RankScheduler(PricedRun):
         decoders, pool = self.decoders, self.pool
         count = decoders.count
         passes = decoders.next_due - decoders.passes
-        if count * (passes // self.block_size + 1) > pool.free + pool.inactive or count > self.pass_tokens:
+        if count * (passes // self.block_size + 1) > pool.room or count > self.pass_tokens:
             return 0
         self.run_batch = self.gap_weight = count
         self.run_context = decoders.context_tokens
@@ -417,7 +417,7 @@ class RankScheduler(PricedRun):
         if self.planned and self.waiting:
             return 1  # what they generate may be in the prompt of the head, which then needs fewer blocks
         passes = decoders.next_due - decoders.passes
-        blocks = pool.free + pool.inactive + opening
+        blocks = pool.room + opening
         if decoders.count * (passes // self.block_size + 1) <= blocks:
             return passes
         return decoders.longest_within(passes, blocks)

@@ -193,7 +193,7 @@ class SpeculativeScheduler(RankScheduler):
     def _make_room(self, sequence: Sequence, blocks: int) -> bool:
         """Preempt until `blocks` can be allocated, and take them; False when `sequence` itself had to go."""
         pool = self.pool
-        while blocks > pool.free + pool.inactive:
+        while blocks > pool.room:
             if self._preempt() is sequence:
                 return False
         pool.take(blocks)
@@ -222,7 +222,7 @@ class SpeculativeScheduler(RankScheduler):
     def _release(self, sequence: Sequence) -> None:
         """Give back all blocks of a sequence; one for a token not computed yet holds nothing."""
         pool, size = self.pool, self.block_size
-        pool.free += sequence.held_blocks - -(-sequence.computed // size)
+        pool.give_back(sequence.held_blocks - -(-sequence.computed // size))
         pool.release(sequence, sequence.computed, self.params.enable_prefix_caching)
         sequence.held_blocks = 0
 
@@ -275,7 +275,7 @@ class SpeculativeScheduler(RankScheduler):
         ):
             return False
         fresh = -(-end // size) - match[0]
-        while fresh > pool.free + pool.inactive - pool.unheld(match):
+        while fresh > pool.room - pool.unheld(match):
             if not self.running:
                 return False  # the others were handed over, and will give their blocks back
             self._preempt()
@@ -307,7 +307,7 @@ class SpeculativeScheduler(RankScheduler):
 
     def _fits(self, sequence: Sequence, held: int) -> bool:
         size, pool = self.block_size, self.pool
-        room = pool.free + pool.inactive
+        room = pool.room
         if not self._no_evict:
             return -(-sequence.tokens // size) - held <= room
         promised = sum(-(-other.end_tokens // size) - other.held_blocks for other in self.running)
@@ -338,7 +338,7 @@ class SpeculativeScheduler(RankScheduler):
                 -(-min(sequence.tokens + most_tokens, sequence.end_tokens) // size) - sequence.held_blocks
                 for sequence in self.ready
             )
-            if blocks <= pool.free + pool.inactive:
+            if blocks <= pool.room:
                 pool.take(blocks)
                 self._set_aside = blocks
                 return
@@ -400,7 +400,7 @@ class SpeculativeScheduler(RankScheduler):
             return 0
         passes = min(len(sequence.lengths) - sequence.forwards for sequence in running) - 1
         passes = min(passes, _LONGEST_RUN)
-        room = pool.free + pool.inactive
+        room = pool.room
         while passes and self._blocks_in_run(passes) > room:
             passes //= 2
         if not passes:
@@ -458,7 +458,7 @@ class SpeculativeScheduler(RankScheduler):
                 finished.append(sequence)
         for sequence in finished:
             self._finish(sequence, end_ns)
-        self.pool.free += self._set_aside
+        self.pool.give_back(self._set_aside)
         self._set_aside = 0
         if finished:
             self._head_waits = False
@@ -480,7 +480,7 @@ class SpeculativeScheduler(RankScheduler):
             sequence.status, sequence.terminal_ns = COMPLETED, end_ns
         terminal += self.done
         finished = [sequence for sequence in self.ready if self._emit(sequence, number, end_ns)]
-        self.pool.free += self._set_aside
+        self.pool.give_back(self._set_aside)
         self._set_aside = 0
         if finished:
             self._head_waits = False

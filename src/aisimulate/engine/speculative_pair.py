@@ -48,7 +48,7 @@ class SpeculativePrefillRank(SpeculativeScheduler):
             sequence.tokens += 1
             self._keep_burst(sequence)
             self.running.remove(sequence)
-        self.pool.free += self._set_aside
+        self.pool.give_back(self._set_aside)
         self._set_aside = 0
         self._settled = False
         ended = [*self.done, *self.ready]
@@ -106,7 +106,7 @@ class SpeculativeDecodeRank(ArrivalQueue, SpeculativeScheduler):
         keys, tokens = sequence.keys, sequence.input_tokens
         match = pool.miss if keys is None or self._no_evict else pool.match(keys, tokens // size)
         fresh = -(-tokens // size) - match[0]
-        room = pool.free + pool.inactive - pool.unheld(match)
+        room = pool.room - pool.unheld(match)
         needed = fresh
         if self._no_evict:
             needed = -(-sequence.end_tokens // size) + self._promised()

@@ -93,7 +93,7 @@ class SpeculativeRankView(VllmRankView):
         rank = self._rank
         pool, total = rank.pool, rank.params.num_gpu_blocks
         running = len(rank.running) + sum(sequence.status is None for sequence in rank.done)
-        held = total - pool.free - pool.inactive
+        held = total - pool.room
         return Gauges(held, pool.inactive, total, running, len(rank.waiting))
 
     def _private_blocks(self) -> Iterator[int]:

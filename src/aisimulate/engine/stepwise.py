@@ -86,7 +86,7 @@ class _RunningLoop:
     def _make_room(self, sequence: Sequence, blocks: int) -> bool:
         """Preempt until `blocks` can be allocated; False when `sequence` itself had to go."""
         pool = self.rank.pool
-        while pool.free + pool.inactive < blocks:
+        while pool.room < blocks:
             victim = self.running.pop(0 if self.rank.fifo else -1)
             if victim is self.computing:
                 preempt_scheduled(self.rank, victim)

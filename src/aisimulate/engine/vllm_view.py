@@ -157,6 +157,7 @@ class VllmRankView(SchedulerView):
         """Count the blocks between two passes from what requests and cache hold, not by the counters."""
         rank = self._rank
         held = cached = steps = 0
+        rank.pool.settle()
         for node in _nodes(rank.pool.root):
             steps += 1
             if node.ref:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from aisimulate.engine.chunk_rows import commit_row, head_waits, plan_row
 from aisimulate.engine.finishing import complete_due
-from aisimulate.engine.lone_decoding import decode_to_an_end
 from aisimulate.engine.lone_prefill import prefill_alone
 from aisimulate.engine.run_worker import FEW_PASSES, RunWorker
 from aisimulate.engine.scheduler import RankScheduler
@@ -22,7 +21,7 @@ _NEVER = 1 << 62
 class RankWorker(RunWorker[RankScheduler]):
     """A worker of one rank."""
 
-    __slots__ = ("_chunks", "_ended", "ends_early", "is_only", "plans_chunks")
+    __slots__ = ("_chunks", "_ended", "ends_early", "plans_chunks")
 
     def __init__(self, rank: RankScheduler) -> None:
         super().__init__(rank)
@@ -31,7 +30,6 @@ class RankWorker(RunWorker[RankScheduler]):
         # Whether passes that compute one prompt may be ended when they begin, as nobody looks before their
         # end; and who became terminal in those in flight, None when there are none.
         self.ends_early = False
-        self.is_only = False  # whether nothing arrives but what follows from an end here
         self._ended: list[Sequence] | None = None
 
     def advance(self, now_ns: int, until_ns: int) -> int:
@@ -47,14 +45,14 @@ class RankWorker(RunWorker[RankScheduler]):
                 if not rank.has_work:
                     break
             elif waiting or rank.partial is not None:
-                now_ns = prefill_alone(rank, log, now_ns, until_ns, [])
+                now_ns = prefill_alone(rank, log, now_ns, until_ns, None)
                 self.plans += decoders.passes - passes
             elif decoders.count:
                 now_ns = self._decode_on(now_ns, until_ns)
             else:
                 break
             if decoders.passes == passes:
-                now_ns, _ = self._run_plan(now_ns, until_ns)
+                now_ns, _ = self.run_plan(now_ns, until_ns)
         return now_ns
 
     def _decode_on(self, now_ns: int, until_ns: int) -> int:
@@ -69,7 +67,7 @@ class RankWorker(RunWorker[RankScheduler]):
         while now_ns < until_ns and (batch := decoders.count):
             done, context = decoders.passes, decoders.context_tokens
             passes = decoders.next_due - done
-            if batch * (passes // block_size + 1) > pool.free + pool.inactive:
+            if batch * (passes // block_size + 1) > pool.room:
                 break
             self.plans += 1
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
@@ -86,16 +84,18 @@ class RankWorker(RunWorker[RankScheduler]):
                 complete_due(rank, now_ns)
         return now_ns
 
-    def _run_plan(self, now_ns: int, until_ns: int) -> tuple[int, list[Sequence]]:
-        """Plan a pass or a run at `now_ns` and end it, a run at its first boundary at or after `until_ns`.
+    def run_plan(self, now_ns: int, until_ns: int) -> tuple[int, list[Sequence]]:
+        """Plan a pass or a run at `now_ns` and end it; return the end, and who became terminal.
 
-        Return the end, and who became terminal.
+        Nobody arrives before `until_ns`. A run ends at its first boundary from then on, unless somebody waits
+        already: the head has to wait as long as it lasts, and so have all behind.
         """
         rank, timer, log = self._rank, self._timer, self.gap_log
         self.plans += 1
         passes = rank.plan(now_ns)
         if batch := rank.run_batch:
             context = rank.run_context
+            until_ns = _NEVER if rank.waiting else until_ns
             passes, run_ns = timer.passes_until(batch, context, passes, until_ns - now_ns)
             self._log_run(batch, context, passes)
             first_end_ns = now_ns + timer.decode_ns(batch, context) if rank.fresh else 0
@@ -122,8 +122,6 @@ class RankWorker(RunWorker[RankScheduler]):
         if not (rank.decoders.count or rank.waiting or rank.partial):
             return False
         self.busy = True
-        if self.is_only:
-            return self._run_to_an_end(now_ns)
         self.plans += 1
         self._start_ns = now_ns
         partial = rank.partial
@@ -142,35 +140,13 @@ class RankWorker(RunWorker[RankScheduler]):
         rank = self._rank
         decoders, pool = rank.decoders, rank.pool
         batch, passes = decoders.count, decoders.next_due - decoders.passes
-        if (
-            rank.unusual
-            or batch * (passes // rank.block_size + 1) > pool.free + pool.inactive
-            or batch > rank.pass_tokens
-        ):
+        if rank.unusual or batch * (passes // rank.block_size + 1) > pool.room or batch > rank.pass_tokens:
             return False
         rank.eventful = False
         rank.run_batch = rank.gap_weight = batch
         context = rank.run_context = decoders.context_tokens
         rank._opening = 0
         self._price(batch, context, passes)
-        return True
-
-    def _run_to_an_end(self, now_ns: int) -> bool:
-        """Begin and end passes until a request ends."""
-        rank, log = self._rank, self.gap_log
-        decoders, waiting = rank.decoders, rank.waiting
-        ended: list[Sequence] = []
-        while not ended:
-            passes = decoders.passes
-            now_ns, runs = decode_to_an_end(rank, log, now_ns, ended)
-            if not runs and (rank.partial or len(waiting) == 1) and not (rank.unusual or rank.overtaken):
-                now_ns = prefill_alone(rank, log, now_ns, _NEVER, ended)
-                runs = decoders.passes - passes
-            self.plans += runs
-            if not runs:
-                now_ns, terminal = self._run_plan(now_ns, _NEVER)
-                ended += terminal
-        self._end_early(now_ns, ended)
         return True
 
     def _prefill(self, now_ns: int) -> bool:

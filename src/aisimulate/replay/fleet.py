@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
 from aisimulate.engine.worker import RankWorker
+from aisimulate.replay.closed_loop import closed_loop
 from aisimulate.workload.driver import SessionDriver
 
 if TYPE_CHECKING:
@@ -88,9 +89,11 @@ class Fleet:
         """Run to the end of the traffic, or to the limit. Raises ReplayError when the clock ends first."""
         if self._limit_ns is None and self._driver.is_independent and not self._linked:
             self._run_lanes()
+        elif self._limit_ns is None and (loop := closed_loop(self._workers, self._driver, self._placement)):
+            loop.run(self._tidy_up_in_time)
+            self.end_ns = loop.end_ns
         else:
             self._let_passes_end_early()
-            self._serve_only()
             if self._run_clock():
                 return
         unserved = any(worker.busy or worker.has_work for worker in self._workers)
@@ -109,8 +112,7 @@ class Fleet:
             if type(worker) is RankWorker:  # its twin for a router tells of the end when it happens
                 worker.ends_early = True
                 if extremes is not None:
-                    worker.ranks[0].expect(*extremes)
-                    worker.is_only = len(self._workers) == 1 and not self._driver.is_independent
+                    worker.ranks[0].expect(*extremes[:2])
 
     # Shared clock -----------------------------------------------------------------------------------
 
@@ -149,36 +151,6 @@ class Fleet:
                     if worker.end_ns == end_ns:
                         self._go_on(index, end_ns)
         return self._is_stopped()
-
-    def _serve_only(self) -> None:
-        """Run an only worker to which nothing comes but what follows at once from an end (`is_only`).
-
-        That is what `_run_clock` does, without its questions.
-        """
-        driver, ends, worker = self._driver, self._ends, next(iter(self._workers), None)
-        if not (self._is_plain and isinstance(worker, RankWorker) and isinstance(driver, SessionDriver)):
-            return
-        if not worker.is_only:
-            return
-        self._look_for_arrivals()
-        if self._arrival_ns < NEVER:
-            self._settle_instant(self._arrival_ns)
-        while (now_ns := ends[0]) < NEVER:
-            ends[0] = NEVER
-            terminal = worker.finish()
-            if len(terminal) != 1 or (sequence := driver.replace(now_ns)) is None:
-                self._end(terminal, now_ns)
-                self._settle_rounds(now_ns, now_ns, [0])
-                continue
-            self.end_ns = now_ns
-            sequence.worker, sequence.rank = self._placement.place(sequence)
-            worker.submit(sequence)
-            if len(driver.sequences) > self._tidy_above:
-                self._tidy_up()
-            if worker.start(now_ns):
-                ends[0] = worker.end_ns
-                if worker.end_ns == now_ns:
-                    self._go_on(0, now_ns)
 
     def _tell(self, index: int, terminal: list[Sequence], now_ns: int) -> bool:
         """Tell the traffic which requests ended with the pass of a worker, which is idle now.
@@ -290,6 +262,11 @@ class Fleet:
         arrival_ns = driver.next_ready_ns()
         self._arrival_ns = NEVER if arrival_ns is None else arrival_ns
         if len(driver.sequences) > self._tidy_above:
+            self._tidy_up()
+
+    def _tidy_up_in_time(self) -> None:
+        """Tidy up when there is enough to tidy up."""
+        if len(self._driver.sequences) > self._tidy_above:
             self._tidy_up()
 
     def _tidy_up(self) -> None:

@@ -51,7 +51,7 @@ def is_plain_pair(
     workers, extremes = [worker for pool in pools for worker in pool], driver.extremes
     if extremes is None:
         return False
-    return all(_is_plain(worker, *extremes) for worker in workers) and _are_alike(workers)
+    return all(_is_plain(worker, *extremes[:2]) for worker in workers) and _are_alike(workers)
 
 
 def _is_plain(worker: Worker, longest_prompt: int, least_output: int) -> bool:

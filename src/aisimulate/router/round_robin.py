@@ -6,6 +6,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Sequence as ListOf
 
     from aisimulate.engine.sequence import Sequence
@@ -24,6 +25,11 @@ class RoundRobin:
         self._dp_size = dp_size
         self._rotation = cycle(sorted(worker_ids))
         self._next_rank = dict.fromkeys(worker_ids, 0)
+
+    @property
+    def rotation(self) -> Iterator[int]:
+        """The workers in turn, by id."""
+        return self._rotation
 
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""

@@ -21,6 +21,8 @@ class FixedTimer:
 
     __slots__ = ("_decode_ns", "_prefill_ns")
 
+    rises = True
+
     def __init__(self, prefill_ns: int, decode_ns: int) -> None:
         self._prefill_ns = prefill_ns
         self._decode_ns = decode_ns

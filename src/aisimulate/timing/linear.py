@@ -67,6 +67,8 @@ class LinearTimer:
         "_prefill_token_fs",
     )
 
+    rises = False  # decoders in a pass that prefills share its constant
+
     def __init__(self, timing: LinearTiming, prefill_speedup: float, decode_speedup: float) -> None:
         self._arguments = timing, prefill_speedup, decode_speedup
         self._prefill_constant_fs = _femtoseconds(timing.constant_ms, prefill_speedup)

@@ -29,6 +29,8 @@ class OneSidedTimer:
         "tally_ns",
     )
 
+    rises = False  # not known of a worker that only decodes, or only prefills
+
     def __init__(self, timer: PassTimer, *, prefills: bool) -> None:
         self.prefill_ns = timer.prefill_ns if prefills else _no_prefill_ns
         self.fused_ns = timer.fused_ns

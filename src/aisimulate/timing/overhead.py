@@ -27,6 +27,11 @@ class OverheadTimer:
         """Send the timer, not its methods, to another process."""
         return OverheadTimer, (self._timer, self._overhead_ns)
 
+    @property
+    def rises(self) -> bool:
+        """Whether longer or more decoders never shorten a pass: as they do without the overhead."""
+        return self._timer.rises
+
     def prefill_ns(self, batch: int, mean_isl: int, mean_prefix: int) -> int:
         """Duration of a prefill forward; 0 when there is nothing to compute."""
         ns = self._timer.prefill_ns(batch, mean_isl, mean_prefix)

@@ -108,6 +108,8 @@ class PolynomialTimer:
         "_total_tokens",
     )
 
+    rises = True  # the batch plays no part
+
     def __init__(self, total_kv_tokens: int, prefill_speedup: float, decode_speedup: float) -> None:
         self._total_tokens = total_kv_tokens
         self._prefills = _Prefills(prefill_speedup)

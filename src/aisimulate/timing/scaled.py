@@ -66,6 +66,8 @@ class MixedTimer:
         "tally_ns",
     )
 
+    rises = False  # passes that prefill are scaled by themselves
+
     def __init__(self, timer: PassTimer, mixed: PassTimer, *, half: bool) -> None:
         self._arguments = timer, mixed, half
         self.prefill_ns = timer.prefill_ns

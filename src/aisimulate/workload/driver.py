@@ -19,7 +19,12 @@ from aisimulate.workload.plain_requests import PlainRequests
 from aisimulate.workload.sessions import require_arrivals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from aisimulate.core.traffic import Session, Turn, Workload
+
+
+_MADE_AHEAD = 256  # requests of a closed loop that are made together
 
 
 @dataclass(slots=True)
@@ -137,9 +142,24 @@ class SessionDriver:
             self._waiting += 1
 
     @property
-    def extremes(self) -> tuple[int, int] | None:
-        """The longest prompt and the least output of all requests, if that is easily told."""
+    def extremes(self) -> tuple[int, int, int] | None:
+        """The longest prompt, the least and the most output of all requests, if that is easily told."""
         return None if self._plain is None else self._plain.extremes
+
+    def waiting_requests(self) -> Iterator[Sequence]:
+        """Dispatch the requests that wait for a slot one by one, in place of `on_terminal`.
+
+        Only of requests that are easily made (`extremes`). Whoever takes one says when it arrives.
+        """
+        plain, first = self._plain, self._waiting
+        while plain is not None and first < self._session_count:
+            stop = min(first + _MADE_AHEAD, self._session_count)
+            self._starters.extend(range(first, stop))
+            for sequence in plain.start(first, array("q", bytes(8 * (stop - first)))):
+                self._waiting += 1
+                self.sequences.append(sequence)
+                yield sequence
+            first = stop
 
     def replace(self, now_ns: int) -> Sequence | None:
         """Dispatch the request that takes the place of one that ended now, in place of `on_terminal`.

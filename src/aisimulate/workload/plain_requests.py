@@ -34,10 +34,12 @@ class PlainRequests:
         self._common = sessions.common_blocks(stride)
 
     @property
-    def extremes(self) -> tuple[int, int] | None:
-        """The longest prompt and the least output of all sessions; None if there are none."""
+    def extremes(self) -> tuple[int, int, int] | None:
+        """The longest prompt, the least and the most output of all sessions; None if there are none."""
         sessions = self._sessions
-        return (max(sessions.inputs), min(sessions.outputs)) if len(sessions) else None
+        if not len(sessions):
+            return None
+        return max(sessions.inputs), min(sessions.outputs), max(sessions.outputs)
 
     def of(self, sequence: Sequence) -> Origin:
         """Give the origin of one of the requests, which is seldom asked for."""

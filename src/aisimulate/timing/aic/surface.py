@@ -143,6 +143,8 @@ class AicTimer:
     Pass i of a run has the mean context `context_tokens // batch + i`, exactly.
     """
 
+    rises = False  # what was measured need not
+
     def __init__(
         self, blob: EngineSpecBlob, nextn: int, prefill_speedup: float, decode_speedup: float
     ) -> None:
