@@ -7,7 +7,7 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp", "g2", "g3", "tight"})
+FEATURES = frozenset({"dp", "mtp", "g2", "g3", "tight", "slow"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 Instance = dict[str, Any]
@@ -18,7 +18,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
 
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
     `-g2`: host memory for all prompts, or with `-tight` so little that it must choose. `-g3`: with `-g2`, a
-    disk behind it.
+    disk behind it; with `-slow` prompts come back slowly to pools that lose them soon.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -33,6 +33,9 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
         rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if backend == "vllm" else 1
     if "g2" in features:
         rank |= _host_memory(draw, features)
+    if "slow" in features:
+        rank |= {"block_size": 4, "num_gpu_blocks": draw.choice([12, 16, 20, 24])}
+        rank["native_host_offload"]["h2d_bandwidth_gbps"] = draw.choice([0.25, 0.1, 0.05])
     if "g3" in features:
         rank["g3_offload"] = _disk(draw, features)
     if disaggregated and (backend == "sglang" or draw.random() < 0.6):

@@ -43,6 +43,7 @@ PARTS = (
     Part("vllm", 2_000, "disaggregated"),
     Part("vllm-g2", 1_000),
     Part("vllm-g2-dp", 500),
+    Part("vllm-g2-dp-slow", 300),
     Part("vllm-g2-g3", 300, within_ns=2),
     Part("vllm-g2", 300, "disaggregated"),
     Part("trtllm", 1_000, "disaggregated"),
