@@ -233,10 +233,14 @@ class PlannerConfig(StrictModel):
 
 
 class ScriptStep(StrictModel):
-    """Workers that the pools should have from a tick on; None: as before."""
+    """Workers that the pools should have from a tick on; None: as before.
+
+    With `abrupt` those that go lose their requests, which start again elsewhere.
+    """
 
     target_prefill: Floor | None = None
     target_decode: Floor | None = None
+    abrupt: bool = False
 
 
 class ScriptConfig(StrictModel):
