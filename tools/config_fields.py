@@ -88,6 +88,7 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
 ALIASES = {"str": "text", "bool": "boolean", "int": "integer", "float": "number", "Any": "any"}
 RULES = {
     field_types._positive: "> 0",
+    field_types._proper_share: "0 to less than 1",
     field_types._not_negative: ">= 0",
     field_types._at_least_one: ">= 1",
     field_types._ratio: "0 to 1",

@@ -21,11 +21,13 @@ from .field_payloads import (
     STEERED_PAIR,
     STEERED_TWO,
 )
-from .field_walk import Acts, FieldTable, Inert, Payload, Refused, Why
+from .field_walk import Acts, FieldTable, Inert, Payload, Refused, Why, changed
 
 TABLE = FieldTable()
 _PAST = str(Path(__file__).parents[2] / "examples/aisimulate/spica/traces/mooncake_conversation_1000.jsonl")
 _PATH = "spec.adapters.scaling.config"
+
+_WORKERS = "spec.topology.workers.initial_workers"
 
 
 def acts(base: Payload, metric: str = "gpu_hours", **fields: Any) -> Acts:
@@ -142,4 +144,17 @@ TABLE.add(
         ),
     ),
     target_decode=acts(SCRIPTED, decisions=[{"target_decode": 3}, {"target_decode": 1}]),
+    abrupt=(
+        Acts(
+            changed(SCRIPTED, {_WORKERS: 2, f"{_PATH}.decisions": [{"target_decode": 1}]}),
+            {f"{_PATH}.decisions": [{"target_decode": 1, "abrupt": True}]},
+            "mean_e2e_latency_ms",
+        ),
+        refused(
+            SCRIPTED_PAIR,
+            "decisions[0].abrupt: true is not supported yet in a disaggregated topology (supported: false)",
+            Why.TIED,
+            decisions=[{"target_decode": 1, "abrupt": True}],
+        ),
+    ),
 )

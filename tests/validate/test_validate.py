@@ -218,12 +218,15 @@ def test_the_model_that_is_missed_most_decides_however_few_runs_it_has():
     assert fitted([*many, few]) == FrontEnd(9)  # -10 % and +12.5 %
 
 
-def test_runs_of_the_laboratory_have_no_front_end_and_tell_of_none():
+def test_runs_of_the_laboratory_have_no_chunks_and_tell_of_none():
     notes = "h100_sxm/vllm/0.12.0/m.csv"
     late = [priced(c, 100.0 + 10.0 * c, c, 10.0 * c, c, model="x/other") for c in (2.0, 4.0)]
     own = priced(3, 7.0, 5.0, 30.0, 5.0)
     ends = left_out([own, replace(late[0], run=replace(late[0].run, id="l", notes=notes))], [*late, own])
     assert ends == {"c3": FrontEnd(1, 100.0), "l": FrontEnd()}
+    slow = [priced(c, 52.0, 7.0, 50.0, 5.0, model="x/slow") for c in (2, 4)]
+    there = replace(own, run=replace(own.run, notes=notes))
+    assert left_out([there], slow)["c3"] == FrontEnd(step_overhead_ms=2.0)
     told = [replace(one, run=replace(one.run, notes=notes)) for one in late]
     assert left_out([own], told)["c3"] == FrontEnd()
 

@@ -133,7 +133,14 @@ def test_a_failed_worker_is_out_for_the_middle_third():
     script = value(failed, "spec.adapters.scaling.config")
     third = base(payload).report["duration_ms"] / 3
     assert script["first_tick_ms"] == script["step_ms"] == pytest.approx(third)
+    assert script["decisions"] == [{"target_decode": 1, "abrupt": True}, {"target_decode": 2}]
+    assert failed.title.endswith("out for the middle third, its requests start again")
+    routed = aggregated({**SYNTHETIC, "concurrency": 4})
+    routed["spec"]["adapters"] = {"placement": {"provider": "kv_router"}}
+    kept = variants(routed, "failure")["failed-worker"]
+    script = value(kept, "spec.adapters.scaling.config")
     assert script["decisions"] == [{"target_decode": 1}, {"target_decode": 2}]
+    assert kept.title.endswith("it ends what it has")
     assert failed.keeps_gpus
     found = variants(pair(workers=(1, 2)), "failure")
     assert found["failed-prefill"].reason == "there is only one prefill worker: nothing would be served"

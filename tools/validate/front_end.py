@@ -2,7 +2,8 @@
 
 Few numbers, chosen so that they hold for models that no fit has seen: one for the first token, tokens of a
 chunk or a constant, by which the model that it misses most is missed least; and host time of each pass, by
-which no model gets worse. They are those of the scripts of InferenceX: other runs have none.
+which no model gets worse. The first is of the scripts of InferenceX: other runs have none. The second is the
+engine's.
 """
 
 from __future__ import annotations
@@ -104,10 +105,11 @@ def left_out(outcomes: Sequence[Outcome], trained_on: Sequence[Outcome]) -> Mapp
         if key not in found:
             others = [other for other in trained_on if other.run.family != outcome.run.family]
             found[key] = fitted(teachers(others, outcome.run.backend))
-    return {
-        run.id: FrontEnd() if run.is_of_laboratory else found[(run.backend, run.family)]
-        for run in (outcome.run for outcome in outcomes)
-    }
+    ends = {outcome.run.id: found[(outcome.run.backend, outcome.run.family)] for outcome in outcomes}
+    for run in (outcome.run for outcome in outcomes):
+        if run.is_of_laboratory:
+            ends[run.id] = FrontEnd(step_overhead_ms=ends[run.id].step_overhead_ms)
+    return ends
 
 
 def teachers(outcomes: Iterable[Outcome], backend: str) -> list[Outcome]:

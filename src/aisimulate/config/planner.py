@@ -283,6 +283,9 @@ class ScriptStep(StrictModel):
     """prefill workers from then on; `null`: as before :unit: workers :rule: a pair of pools only"""
     target_decode: Floor | None = None
     """decode or aggregated workers from then on; `null`: as before :unit: workers"""
+    abrupt: bool = False
+    """workers that go do so at once, as when they fail; their requests start again on others, from the prompt
+    :rule: not with a router, host memory, or pairs of pools"""
 
 
 class ScriptConfig(StrictModel):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aisimulate.config.messages import parse_model
 from aisimulate.config.planner import PlannerConfig, ScriptConfig
 from aisimulate.config.spec import Aggregated
-from aisimulate.core.errors import InputError
+from aisimulate.core.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +66,8 @@ def _settings(config: object) -> object:
 
 
 def _check_script(spec: ReplaySpec, script: ScriptConfig) -> None:
+    if any(step.abrupt for step in script.decisions):
+        _check_abrupt(spec, script)
     if not isinstance(spec.topology, Aggregated):
         return
     for number, step in enumerate(script.decisions):
@@ -74,6 +76,21 @@ def _check_script(spec: ReplaySpec, script: ScriptConfig) -> None:
                 f"{PATH}.decisions[{number}].target_prefill: "
                 f"{step.target_prefill} has no pool in an aggregated topology"
             )
+
+
+def _check_abrupt(spec: ReplaySpec, script: ScriptConfig) -> None:
+    """Refuse to lose workers where others know of their requests, or memory outlives them."""
+    number = next(number for number, step in enumerate(script.decisions) if step.abrupt)
+    placement = spec.adapters.placement.provider
+    combinations = (
+        (not isinstance(spec.topology, Aggregated), "in a disaggregated topology"),
+        (placement != "round_robin", f"with placement {placement!r}"),
+        (spec.engine.rank.native_host_offload is not None, "with native_host_offload"),
+    )
+    for is_there, beside in combinations:
+        if is_there:
+            problem = f"true is not supported yet {beside} (supported: false)"
+            raise UnsupportedError(f"{PATH}.decisions[{number}].abrupt: {problem}")
 
 
 def _contradictions(spec: ReplaySpec, config: PlannerConfig) -> Iterator[tuple[str, str]]:

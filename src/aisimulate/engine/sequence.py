@@ -176,6 +176,13 @@ class Sequence:
         self.len = 0
         self.stale = 0
 
+    def anew(self) -> Sequence:
+        """Give the same request before anything became of it."""
+        lengths = self.input_tokens, self.output_tokens
+        return Sequence(
+            self.ordinal, self.origin, self.arrival_ns, *lengths, self.keys, self.stride, self.planned
+        )
+
     @property
     def turn(self) -> Turn:
         """What is asked for."""

@@ -44,6 +44,7 @@ class WatchedWorker:
     __slots__ = (
         "_flight",
         "_inner",
+        "_is_lost",
         "_watcher",
         "busy",
         "doing",
@@ -69,6 +70,7 @@ class WatchedWorker:
         self.number = index if number is None else number  # in its pool
         self.doing: list[RankPass] = []
         self._inner = worker
+        self._is_lost = False
         self._flight = flight
         self._watcher = watcher
         self.busy, self.exact, self.end_ns = worker.busy, worker.exact, worker.end_ns
@@ -129,6 +131,11 @@ class WatchedWorker:
             self._watcher.ended(self, terminal)
         return terminal
 
+    def lose(self) -> None:
+        """Never answer again: the passes in flight do not end, and what is queued stays."""
+        self._is_lost = True
+        self.busy, self.end_ns = False, _NEVER_NS
+
     # What is not ----------------------------------------------------------------------------------------
 
     @property
@@ -149,7 +156,7 @@ class WatchedWorker:
     @property
     def has_work(self) -> bool:
         """Whether a pass can start."""
-        return self._inner.has_work
+        return self._inner.has_work and not self._is_lost
 
     @property
     def passes(self) -> int:

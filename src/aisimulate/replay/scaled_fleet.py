@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
+from aisimulate.engine.watch import WatchedWorker
 from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
 from aisimulate.replay.fleet import NEVER, Fleet
 from aisimulate.replay.observe.fleet import tell_who_waits
@@ -138,7 +139,7 @@ class Scaled(Fleet):
         changed = False
         for number, target in enumerate(targets[-len(scaler.pools) :]):
             if target is not None:
-                changed |= self._scale(number, target, now_ns)
+                changed |= self._scale(number, target, now_ns, abrupt=decision.abrupt)
         if self._let_in_kept_back() or changed:
             self._settle_again(now_ns)  # requests that waited for a worker start at once
             self._settle_drained(now_ns)
@@ -147,11 +148,15 @@ class Scaled(Fleet):
         """Let everything happen that happens after the tick; passes that began at this instant go on."""
         self._settle_rounds(now_ns, now_ns + 1, self._finish_passes([], now_ns))
 
-    def _scale(self, number: int, target: int, now_ns: int) -> bool:
-        """Change one pool; return whether a worker is active that was not there before."""
+    def _scale(self, number: int, target: int, now_ns: int, *, abrupt: bool = False) -> bool:
+        """Change one pool; return whether a worker is active that was not, or requests come back.
+
+        With `abrupt` workers that go do so at once, with all that they have.
+        """
         pool = self._scaler.pools[number]
-        transitions = self._scaler.scale(number, target, now_ns, self._idle_in(number))
-        added = False
+        is_idle = (lambda worker: True) if abrupt else self._idle_in(number)
+        transitions = self._scaler.scale(number, target, now_ns, is_idle)
+        added = abrupt
         for item in transitions:
             worker, prior, state = item["worker_id"], item["prior_state"], item["state"]
             if prior is None:
@@ -165,11 +170,23 @@ class Scaled(Fleet):
             elif prior == "starting":
                 pool.cancelled(worker, now_ns)
             elif prior == "draining":
+                if abrupt:
+                    self._lose(worker, now_ns)
                 pool.removed(worker, now_ns)
         if transitions:
             pool.settled(now_ns)
             self._let_in(number)
         return added
+
+    def _lose(self, worker: int, now_ns: int) -> None:
+        """Let a worker of an only pool vanish; what it had starts again from the prompt."""
+        traffic = self._scaler.traffic
+        watched = self._workers[worker]
+        assert isinstance(watched, WatchedWorker), "workers that scale are watched"
+        watched.lose()
+        self._ends[worker] = NEVER
+        lost = (one for one in traffic.sequences if one.status is None)
+        traffic.start_again([one for one in lost if getattr(one, "worker", None) == worker], now_ns)
 
     def _let_in_kept_back(self) -> bool:
         """Let in what arrived with this tick and was kept back until now; return whether anybody was."""

@@ -42,11 +42,12 @@ class ScalingPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The checked answer of a policy."""
+    """The checked answer of a policy; with `abrupt`, workers that go lose their requests."""
 
     target_prefill: int | None
     target_decode: int | None
     next_tick_ms: float | None
+    abrupt: bool = False
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Decision:
@@ -57,7 +58,8 @@ class Decision:
         next_tick_ms = answer["next_tick_ms"]
         if next_tick_ms is not None and not isinstance(next_tick_ms, int | float):
             raise InputError(f"scaling policy: next_tick_ms: {show(next_tick_ms)} is not a number")
-        return cls(_target("target_prefill", answer), _target("target_decode", answer), _finite(next_tick_ms))
+        targets = _target("target_prefill", answer), _target("target_decode", answer)
+        return cls(*targets, _finite(next_tick_ms), bool(answer.get("abrupt")))
 
 
 def _target(key: str, answer: Mapping[str, Any]) -> int | None:
@@ -78,7 +80,8 @@ def _finite(next_tick_ms: float | None) -> float | None:
 class ScriptedPolicy:
     """Follows a plan: at each tick the next of `decisions`, then none; ticks go on every `step_ms`.
 
-    A decision is a mapping with `target_prefill`, `target_decode`, both or neither.
+    A decision is a mapping with `target_prefill`, `target_decode`, both or neither, and `abrupt` where
+    workers that go lose their requests.
     """
 
     def __init__(self, first_tick_ms: float, step_ms: float, decisions: Sequence[Mapping[str, int]]) -> None:
@@ -100,4 +103,5 @@ class ScriptedPolicy:
             "target_prefill": decision.get("target_prefill"),
             "target_decode": decision.get("target_decode"),
             "next_tick_ms": snapshot["now_ms"] + self._step_ms,
+            "abrupt": decision.get("abrupt", False),
         }

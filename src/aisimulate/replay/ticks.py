@@ -13,7 +13,7 @@ from aisimulate.replay.observe.traffic import TrafficCounters
 from aisimulate.replay.scaling import Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from aisimulate.engine.sequence import Sequence
     from aisimulate.replay.observe.arrivals import HitRates
@@ -72,6 +72,14 @@ class ScaledTraffic:
             return ready
         self._held += ready
         return []
+
+    def start_again(self, lost: Iterable[Sequence], now_ns: int) -> None:
+        """Let requests whose worker is gone arrive once more, as new ones of the same first arrival."""
+        self._now_ns = now_ns
+        for sequence in lost:
+            again = sequence.anew()
+            self._driver.sequences[sequence.ordinal] = again
+            self._held.append(again)
 
     def pop_first(self, count: int) -> list[Sequence]:
         """Dispatch without a clock; nobody does that here."""

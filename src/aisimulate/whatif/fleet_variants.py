@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.whatif.payloads import get, pool_path, put
+from aisimulate.whatif.payloads import get, pool_path, put, rank_path
 from aisimulate.whatif.variants import Variant, skipped
 
 if TYPE_CHECKING:
@@ -33,14 +33,16 @@ def replicas(base: Base) -> Iterator[Variant]:
 
 
 def failure(base: Base) -> Iterator[Variant]:
-    """A worker that takes no requests for the middle third of the replay.
+    """A worker that is not there for the middle third of the replay.
 
-    What it serves already it finishes: an instant loss, and requests that start again, are not simulated.
+    What it serves then starts again elsewhere, from the prompt. Where that is not simulated, beside a router
+    and in pairs of pools, it ends what it has.
     """
     for stage in base.stages:
         count, noun = base.workers(stage), _NOUNS[stage]
         name = "failed-worker" if stage == "agg" else f"failed-{stage}"
-        title = f"one {noun} out for the middle third"
+        what = "its requests start again" if _may_lose(base, stage) else "it ends what it has"
+        title = f"one {noun} out for the middle third, {what}"
         third_ms = float(base.report.get("duration_ms", 0.0)) / 3.0
         if base.scales:
             yield skipped(name, title, _SCALED)
@@ -52,13 +54,21 @@ def failure(base: Base) -> Iterator[Variant]:
             yield _without_one(base, stage, name, title, third_ms)
 
 
+def _may_lose(base: Base, stage: str) -> bool:
+    """Whether requests may be taken from a worker: nobody else knows where they are."""
+    placement = get(base.payload, ("spec", "adapters", "placement", "provider"))
+    host = get(base.payload, (*rank_path(stage), "native_host_offload"))
+    return stage == "agg" and placement in (None, "round_robin") and host is None
+
+
 def _without_one(base: Base, stage: str, name: str, title: str, third_ms: float) -> Variant:
     target = "target_prefill" if stage == "prefill" else "target_decode"
     count = base.workers(stage)
+    abrupt = {"abrupt": True} if _may_lose(base, stage) else {}
     script = {
         "first_tick_ms": third_ms,
         "step_ms": third_ms,
-        "decisions": [{target: count - 1}, {target: count}],
+        "decisions": [{target: count - 1, **abrupt}, {target: count}],
     }
     adapters = get(base.payload, ("spec", "adapters")) or {}
     scaling = {"provider": "scripted", "config": script}
