@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.replay.client import ClientView
     from aisimulate.replay.outcome import ReplayOutcome
     from aisimulate.replay.report import Report
 
@@ -53,14 +54,19 @@ def _expected(outcome: ReplayOutcome) -> Iterator[tuple[str, float]]:
     yield "total_input_tokens", inputs
     yield "total_output_tokens", sum(emitted)
     yield "processed_tokens", inputs + sum(emitted)
-    yield "duration_ms", duration_ns / NS_PER_MS
+    client = outcome.client
+    if client is None or not done:
+        yield "duration_ms", duration_ns / NS_PER_MS
+    elif client.frontend.ttft_ratio == 1.0:  # else each client sees its end differently late
+        yield "duration_ms", (duration_ns + client.frontend.offset_ns) / NS_PER_MS
     yield "prefill_worker_seconds", prefill_s
     yield "decode_worker_seconds", worker_s
     gpu_s = prefill_s * outcome.prefill_gpus_per_worker + worker_s * outcome.gpus_per_worker
     yield "gpu_hours", gpu_s / 3600
     yield "num_ttft_samples", sum(count > 0 for count in emitted)
     yield "num_tpot_samples", sum(count > 1 for count in emitted)
-    yield from _means([request for request in done if request.emitted_tokens])
+    emitting = [request for request in done if request.emitted_tokens]
+    yield from _means(emitting) if client is None else _client_means(emitting, client)
 
 
 def _worker_seconds(outcome: ReplayOutcome) -> tuple[float, float]:
@@ -77,6 +83,13 @@ def _means(emitting: list[Sequence]) -> Iterator[tuple[str, float]]:
     lives = sum((request.last_token_ns or 0) - request.arrival_ns for request in emitting)
     yield "mean_ttft_ms", waits / number / NS_PER_MS
     yield "mean_e2e_latency_ms", lives / number / NS_PER_MS
+
+
+def _client_means(emitting: list[Sequence], client: ClientView) -> Iterator[tuple[str, float]]:
+    """Means of what clients saw through a front end."""
+    number, seen = max(1, len(emitting)), [client.record(request) for request in emitting]
+    yield "mean_ttft_ms", sum(record["client_ttft_ms"] for record in seen) / number
+    yield "mean_e2e_latency_ms", sum(record["client_e2e_latency_ms"] for record in seen) / number
 
 
 def check_statistics(report: Report) -> None:
