@@ -126,6 +126,21 @@ def test_chunks_come_from_workers_that_came_later(pair: bool) -> None:
         assert record["client_last_token_ms"] == record["last_token_ms"]
 
 
+@pytest.mark.parametrize(
+    "frontend",
+    [{"stream_interval": 3}, {"ttft_offset_ms": 4.5}, {"stream_interval": 2, "ttft_offset_ms": 4.5}],
+)
+def test_invariants_hold_for_what_clients_see(frontend: dict) -> None:
+    requests = [(0.0, 8, 7), (3.0, 9, 1), (4.0, 8, 0), (30.0, 8, 12), (31.0, 999, 3)]
+    authored = [
+        {"id": str(n), "arrival_time_ms": at_ms, "input_tokens": isl, "output_tokens": osl}
+        for n, (at_ms, isl, osl) in enumerate(requests)
+    ]
+    spec = payload_spec(RANK, 1) | {"requests": authored, "frontend": frontend}
+    watched = execute({"spec": spec}, observers=[InvariantChecker(thorough=True)])
+    assert watched["per_request"] == execute({"spec": spec})["per_request"]
+
+
 def check_received(scenario: Scenario, interval: int, look_ahead: int = 0) -> None:
     """The whole replay equals that of an engine that goes pass by pass and looks now and then."""
     with tempfile.TemporaryDirectory() as folder:
