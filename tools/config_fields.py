@@ -177,7 +177,9 @@ def bounds(markers: Sequence[Any]) -> str:
     if most:
         low = f"above {over[0]:g}, at most" if over else f"{least[0]:g} to"
         return f"{low} {most[0]:g}"
-    return next((f"{sign} {low[0]:g}" for sign, low in ((">", over), (">=", least)) if low), "")
+    below = [f"below {marker.lt:g}" for marker in markers if isinstance(marker, annotated_types.Lt)]
+    low = [f"{sign} {values[0]:g}" for sign, values in ((">", over), (">=", least)) if values]
+    return ", ".join([*low[:1], *below])
 
 
 def derived_rule(name: str, info: FieldInfo) -> str:

@@ -32,6 +32,8 @@ class Example(BaseModel):
 
     least_ms: Annotated[float, Field(gt=0)]
     """a wait"""
+    penalty: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """a loss"""
     share: Annotated[float, Field(ge=0, le=1)] | None = None
     """a part of it :unit: % :rule: not beside others"""
     mode: Literal["one", "two"] = "one"
@@ -79,6 +81,7 @@ def test_a_row_is_what_a_model_says_of_a_field():
         "| field | type | default | unit | rule | what it does |",
         "|---|---|---|---|---|---|",
         "| `least_ms` | number | required | ms | > 0 | a wait |",
+        "| `penalty` | number | `0.0` | | >= 0, below 1 | a loss |",
         "| `share` | number | `null` | % | 0 to 1; not beside others | a part of it |",
         '| `mode` | text | `"one"` | | `one`, `two` | which |',
         "| `scale` | integer | `1` | | only a square number | of a size that spans lines |",
