@@ -81,7 +81,7 @@ class _Handing:
         if not self._is_handing:
             return audit
         pool, total = self._rank.pool, self._rank.params.num_gpu_blocks
-        return audit._replace(held=total - pool.room)
+        return audit._replace(held=total - pool.free - pool.inactive)
 
 
 class _PairView(_Handing, VllmRankView):

@@ -92,6 +92,7 @@ class ClosedLoop:
                     sequence.rank = 0
                     if lanes[other].take_in(sequence):
                         insort(events, (lanes[other].bound_ns, other))
+                self._driver.took_places(now_ns)
                 tidy_up()
             bound_ns = lane.go_on(events[0][0] if events else _NEVER)
             if bound_ns < _NEVER:

@@ -161,6 +161,9 @@ class SessionDriver:
                 yield sequence
             first = stop
 
+    def took_places(self, now_ns: int) -> None:
+        """Hear that those of `waiting_requests` took the places of all who ended at `now_ns`."""
+
     def replace(self, now_ns: int) -> Sequence | None:
         """Dispatch the request that takes the place of one that ended now, in place of `on_terminal`.
 

@@ -76,6 +76,11 @@ class WaveDriver(SessionDriver):
         if self._waiting >= self._look_at:
             self._look(now_ns)
 
+    def took_places(self, now_ns: int) -> None:
+        """Hear that others took the places of all who ended at `now_ns`. Raises Settled."""
+        while self._waiting >= self._look_at:
+            self._look(now_ns)
+
     def replace(self, now_ns: int) -> Sequence | None:
         """Dispatch the request that takes the place of one that ended now, if that is all. Raises Settled."""
         sequence = super().replace(now_ns)

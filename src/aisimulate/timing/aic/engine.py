@@ -95,7 +95,7 @@ def load_engine(blob: EngineSpecBlob) -> AicEngine:
     import aiconfigurator_core  # noqa: PLC0415 - costs start-up time
 
     data = blob.key.systems_path or str(Path(aiconfigurator_core.__file__).parent / "systems")
-    with sdk_call(str(blob.key)):
+    with sdk_call(str(blob.key), is_compiled=True):
         return aiconfigurator_core.AicEngine.from_spec(blob.spec, data)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import AISimulateError
@@ -11,6 +11,7 @@ from aisimulate.timing.aic.errors import clean, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 _LOGGER_NAME = "aiconfigurator_core"
 _advisories: dict[str, None] = {}
@@ -29,14 +30,14 @@ _COLLECTOR = _Collector()
 
 
 @contextmanager
-def sdk_call(subject: str) -> Iterator[None]:
+def sdk_call(subject: str, *, is_compiled: bool = False) -> Iterator[None]:
     """Run SDK code: its log is collected and its exceptions become ours, named after `subject`.
 
-    Calls may be nested. Raises: the errors of `aisimulate.timing.aic.errors`; `TimingError` for anything
+    What `is_compiled` reads no YAML, so that nothing is imported to read it. Calls may be nested. Raises: the errors of `aisimulate.timing.aic.errors`; `TimingError` for anything
     unforeseen.
     """
     try:
-        with _collected_log():
+        with _collected_log(nullcontext() if is_compiled else _native_yaml()):
             yield
     except AISimulateError:
         raise
@@ -45,7 +46,7 @@ def sdk_call(subject: str) -> Iterator[None]:
 
 
 @contextmanager
-def _collected_log() -> Iterator[None]:
+def _collected_log(inside: AbstractContextManager[None]) -> Iterator[None]:
     logger = logging.getLogger(_LOGGER_NAME)
     if _COLLECTOR in logger.handlers:
         # Already collecting: only the outermost call may let the log out again.
@@ -55,7 +56,7 @@ def _collected_log() -> Iterator[None]:
     logger.propagate = False
     logger.addHandler(_COLLECTOR)
     try:
-        with _native_yaml():
+        with inside:
             yield
     finally:
         logger.removeHandler(_COLLECTOR)
