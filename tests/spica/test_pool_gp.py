@@ -7,6 +7,8 @@ import pytest
 from scipy.optimize import check_grad
 
 from aisimulate.spica.pool_gp import hyperparameters as hyper
+from aisimulate.spica.pool_gp.acquisition import boldest, pick_batch
+from aisimulate.spica.pool_gp.considered import Expected
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
 from aisimulate.spica.pool_gp.fronts import area, front_of_many, front_of_two, layers
 from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
@@ -173,6 +175,9 @@ class GridPool:
         moved = np.clip(np.array(key) + rng.integers(-2, 3, (count, 2)), 0, 39)
         return [(int(x), int(y)) for x, y in moved]
 
+    def moved(self, key, count, rng):
+        return []
+
     def features(self, keys):
         return np.array(keys, dtype=float).reshape(-1, 2) / 39
 
@@ -299,11 +304,72 @@ def test_an_engine_is_tried_when_the_screen_may_be_wrong_about_it():
     pool = EnginePool()
     optimizer = PoolOptimizer(pool, objectives=2, seed=3)
     tried = []
-    for _ in range(5):
+    for _ in range(6):
         for key in optimizer.ask(8):
             optimizer.tell(key, pool.truth([key])[0])
             tried.append(key[2])
-    assert 11 in tried  # after 33 measurements; by expected improvement alone after 57
+    assert 11 in tried  # after 41 measurements; by expected improvement alone after 68
+
+
+class BlindPool(EnginePool):
+    """One goal and no screen; engine 11 is better than all others, in the corner where they are worst."""
+
+    def moved(self, key, count, rng):
+        return [(*key[:2], int(engine)) for engine in rng.permutation(12)[:count]]
+
+    def truth(self, keys):
+        x, y, _ = self.features(keys).T
+        engines = self.labels(keys)[:, 0]
+        corner = np.where(engines == 11, 1.6 * np.exp(-9 * ((x - 0.1) ** 2 + (y - 0.1) ** 2)), 0.0)
+        return (0.2 * self.SPEEDS[engines] * (1 + x + y) * (engines < 11) + corner + 0.01)[:, None]
+
+    def screen(self, keys):
+        return None
+
+
+def test_without_a_screen_half_a_batch_goes_to_other_engines():
+    pool = BlindPool()
+    optimizer = PoolOptimizer(pool, objectives=1, seed=3)
+    found = []
+    for turn in range(20):
+        keys = optimizer.ask(8)
+        for key in keys:
+            optimizer.tell(key, pool.truth([key])[0])
+        found += [(pool.truth([key])[0, 0], key[2]) for key in keys]
+        engines = [key[2] for key in keys]
+        assert turn < 2 or max(map(engines.count, engines)) <= 4
+    assert max(found)[0] > 1.5
+    assert max(found)[1] == 11
+
+
+class TestPicks:
+    """Six candidates of three groups; the best three are of the first."""
+
+    MEANS = np.array([[1.0], [0.9], [0.8], [0.5], [0.4], [0.0]])
+    GROUPS = np.array([0, 0, 0, 1, 1, 2])
+
+    def outlook(self):
+        class Sure:
+            means, deviations = self.MEANS, np.full((6, 1), 0.2)
+            chance = np.ones(6)
+
+            def believe(self, index):
+                self.deviations = self.deviations.copy()
+                self.deviations[index] = 1e-9
+
+        return Sure()
+
+    def test_a_group_gets_half_a_batch_while_there_are_others(self):
+        known = np.array([[1.0]])
+        picked = pick_batch(self.outlook(), known, 4, groups=self.GROUPS)
+        assert sorted(self.GROUPS[picked].tolist())[:2] == [0, 0]
+        assert self.GROUPS[picked].tolist().count(0) == 2
+        assert pick_batch(self.outlook(), known, 4, groups=np.zeros(6, dtype=int))[:1] == picked[:1]
+
+    def test_wild_guesses_are_of_many_groups(self):
+        deviations = np.array([[0.1], [0.1], [0.1], [0.1], [0.1], [2.0]])
+        expected = Expected(np.zeros(6), self.MEANS, deviations, np.array([1, 1, 1, 1, 0.1, 1]))
+        assert boldest(expected, np.array([[1.0]]), self.GROUPS, 3) == [5, 0, 1]
 
 
 class KnobPool(GridPool):

@@ -149,6 +149,14 @@ class TestBranchPool:
             seen |= {near for start in sorted(seen)[:40] for near in pool.near(start, 20, rng)}
         assert len({pool.point(k)[0].parallel_config for k in seen}) == 160
 
+    def test_moved_points_keep_their_knobs(self):
+        pool, rng = BranchPool(wide_branch()), np.random.default_rng(0)
+        key = pool.draw(1, rng)[0]
+        moved = [pool.point(other)[0] for other in pool.moved(key, 50, rng)]
+        knobs = {k: v for k, v in pool.point(key)[0].selection.items() if k != "backend"}
+        assert all(knobs.items() <= point.selection.items() for point in moved)
+        assert len({(point.selection["backend"], point.parallel_config) for point in moved}) == 50
+
     def test_caches_are_bounded_and_change_nothing(self, monkeypatch):
         branch = small_branch(float_ranges={"kv_load_ratio": (0.0, 1.0)})
         pool = BranchPool(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
-from aisimulate.spica.pool_gp.acquisition import expected_gains, pick_batch
+from aisimulate.spica.pool_gp.acquisition import boldest, expected_gains, pick_batch
 from aisimulate.spica.pool_gp.considered import Considered
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
 from aisimulate.spica.pool_gp.inputs import Inputs
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from aisimulate.spica.pool_gp.model import Outlook
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 FIRST_POINTS = 16
+_FIRST_SCREENED = 32
 _FEWEST_LEARNT = 8  # measurements before there is a model
 _SCREENED = 12_000  # keys screened at the start
 # Then, so many times, the neighbours of the best of them.
@@ -36,6 +38,8 @@ _MOST_BEST = 60  # members of the front whose neighbours are candidates; of a si
 _MOST_BEST_SINGLE = 8
 _POLISH_ROUNDS, _POLISHED, _POLISH_NEAR = 2, 24, 16
 _SHORTLIST = 400  # candidates that a batch is picked from
+# Without a screen, for a single objective: the settings of the best on other engines, and wild guesses.
+_MOVED_BEST, _MOST_MOVED, _MOST_WILD = 2, 300, 100
 _MOST_TRIALS = 2  # of a batch
 _MOST_HOPEFUL = 60  # groups that are kept in mind
 _TINY = 1e-9  # stands for values that have no logarithm
@@ -116,7 +120,7 @@ class PoolOptimizer(Generic[Key]):
             self._hopeful = [
                 drawn[rows[row]] for rows in groups for row in spread_over_front(screened[rows], PER_GROUP)
             ]
-            rows = spread_over_front(screened, FIRST_POINTS)
+            rows = spread_over_front(screened, _FIRST_SCREENED)
         return [drawn[row] for row in rows]
 
     def _climbed(self, keys: list[Key], screened: Floats) -> tuple[list[Key], Floats]:
@@ -166,10 +170,30 @@ class PoolOptimizer(Generic[Key]):
             return self._at_random(count)
         self._shortlisted = considered.best(_SHORTLIST)
         given = self._trials(considered, known)[:count]
-        candidates = self._one_of_each(list(dict.fromkeys(given + self._shortlisted)))
+        found = given + self._shortlisted + self._wild(considered, known)
+        candidates = self._one_of_each(list(dict.fromkeys(found)))
         outlook = self._outlook(model, candidates, count)
-        rows = pick_batch(outlook, known, count, self._explorers(known), len(given))
+        rows = pick_batch(
+            outlook,
+            known,
+            count,
+            bold=self._explorers(known),
+            given=len(given),
+            groups=_numbered(self._pool.labels(candidates)) if self._is_blind else None,
+        )
         return [candidates[row] for row in rows]
+
+    @property
+    def _is_blind(self) -> bool:
+        """Whether a search for one best has no screen, so that it may settle on the wrong engine."""
+        return self._objectives == 1 and self._band is None
+
+    def _wild(self, considered: Considered[Key], known: Floats) -> list[Key]:
+        """Choose candidates that might be much better than the model thinks, of many engines."""
+        if not self._is_blind:
+            return []
+        groups = _numbered(self._pool.labels(considered.keys))
+        return [considered.keys[row] for row in boldest(considered.expected(), known, groups, _MOST_WILD)]
 
     def _learn(self) -> tuple[Model, Floats]:
         """Fit the model; return it and what it now thinks of the measured configurations."""
@@ -249,6 +273,8 @@ class PoolOptimizer(Generic[Key]):
         each = -(-_NEAR_BEST // len(best))
         for row in best:
             keys += self._pool.near(self._keys[row], each, self._rng)
+        for row in best[: _MOVED_BEST * self._is_blind]:
+            keys += self._pool.moved(self._keys[row], _MOST_MOVED, self._rng)
         return keys
 
     def _explorers(self, known: Floats) -> tuple[int, ...]:
@@ -258,4 +284,12 @@ class PoolOptimizer(Generic[Key]):
         best = float(known.max())
         self._stagnant = 0 if best > _GROWTH * self._best else self._stagnant + 1
         self._best = max(best, self._best)
-        return (1, 4, 7) if self._stagnant >= _STAGNANT_ASKS else (7,)
+        is_stagnant = self._stagnant >= _STAGNANT_ASKS
+        if self._is_blind:
+            return (4, 5, 6, 7) if is_stagnant else (5, 6, 7)
+        return (1, 4, 7) if is_stagnant else (7,)
+
+
+def _numbered(labels: Ints) -> Ints:
+    """Give rows the same number that have all labels the same."""
+    return np.asarray(np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1))

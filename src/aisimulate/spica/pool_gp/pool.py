@@ -26,6 +26,10 @@ class Pool(Protocol[Key]):
         """Change one to three things of a configuration, about `count` times over."""
         ...
 
+    def moved(self, key: Key, count: int, rng: np.random.Generator) -> list[Key]:
+        """Keep the settings of a configuration, and run it on up to `count` other placements."""
+        ...
+
     def features(self, keys: Sequence[Key]) -> Floats:
         """Describe configurations by numbers of about [0, 1], one row each."""
         ...

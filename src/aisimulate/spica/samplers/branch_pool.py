@@ -85,6 +85,13 @@ class BranchPool:
         """Change one to three things of a point, `count` times over."""
         return [self._changed(key, rng) for _ in range(count)]
 
+    def moved(self, key: PointKey, count: int, rng: np.random.Generator) -> list[PointKey]:
+        """Keep the knobs of a point, and put it on `count` placements, drawn without repeats."""
+        index, steps = key
+        knobs = index % self._knobs_size
+        placements = rng.permutation(len(self._space.placements))[:count].tolist()
+        return [(place * self._knobs_size + knobs, steps) for place in placements]
+
     def features(self, keys: Sequence[PointKey]) -> Floats:
         """Describe points by numbers of about [0, 1]."""
         if len(self._rows) > _MOST_CACHED:

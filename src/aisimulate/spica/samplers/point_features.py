@@ -52,7 +52,8 @@ class PointFeatures:
                 math.log2(shape.pp),
                 math.log2(pool.replicas) / _LOG_REPLICAS,
             ]
-        row.append(total_gpus / self._most_gpus)
+        # What a fleet can carry goes with its size, and so does what it costs per GPU.
+        row += [total_gpus / self._most_gpus, math.log2(total_gpus) / _LOG_GPUS]
         if len(pools) > 1:
             row.append(pools[0].total_gpus / total_gpus)
         for name, encode in self._knobs.items():
