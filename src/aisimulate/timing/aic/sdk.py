@@ -33,8 +33,8 @@ _COLLECTOR = _Collector()
 def sdk_call(subject: str, *, is_compiled: bool = False) -> Iterator[None]:
     """Run SDK code: its log is collected and its exceptions become ours, named after `subject`.
 
-    What `is_compiled` reads no YAML, so that nothing is imported to read it. Calls may be nested. Raises: the errors of `aisimulate.timing.aic.errors`; `TimingError` for anything
-    unforeseen.
+    What `is_compiled` reads no YAML, so that nothing is imported to read it. Calls may be nested. Raises: the
+    errors of `aisimulate.timing.aic.errors`; `TimingError` for anything unforeseen.
     """
     try:
         with _collected_log(nullcontext() if is_compiled else _native_yaml()):
