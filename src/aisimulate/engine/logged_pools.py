@@ -10,7 +10,7 @@ from aisimulate.engine.run_pool import Node, RunPool
 
 if TYPE_CHECKING:
     from aisimulate.engine.cache_changes import CacheChanges
-    from aisimulate.engine.radix_pool import RadixNode
+    from aisimulate.engine.radix_node import RadixNode
     from aisimulate.engine.sequence import Sequence
 
 

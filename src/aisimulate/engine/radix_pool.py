@@ -16,80 +16,17 @@ from bisect import insort
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.radix_node import RadixNode, Root
+
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
 
 _COMPACT_SLACK = 1024
-_ENDLESS = 1 << 62
-_NOBODY = _GONE = -1
+_GONE = -1
 # Order of touches after decode pass p: decoders in running order, completions in running order, the rest.
 _COMPLETION = 1 << 32
 _LATER = 2 << 32
 _PASS = 4 << 32
-
-
-class RadixNode:
-    """A run of `len` pages from page `start` of a content chain on; `ref` counts the sequences that lock it.
-
-    Pages below `tail` are named by `ids[p // stride]`, the others belong to the sequence number `owner`.
-    """
-
-    children: dict[int, RadixNode]
-
-    __slots__ = (
-        "children",
-        "grower",
-        "ids",
-        "len",
-        "owner",
-        "parent",
-        "ref",
-        "serial",
-        "start",
-        "tail",
-        "touched",
-    )
-
-    def __init__(
-        self, start: int, length: int, sequence: Sequence, parent: RadixNode, touched: int, serial: int
-    ) -> None:
-        self.start = start
-        self.len = length
-        self.ids = sequence.keys
-        self.tail = sequence.shared
-        self.owner = sequence.ordinal
-        self.parent = parent
-        self.touched = touched
-        self.serial = serial
-        self.ref = 0
-        self.children = _NO_CHILDREN
-        self.grower: Sequence | None = None
-
-    def adopt(self, key: int, child: RadixNode) -> None:
-        """Let a node follow this one."""
-        if self.children is _NO_CHILDREN:
-            self.children = {key: child}
-        else:
-            self.children[key] = child
-
-
-# Of all nodes that have none, most of which never get any: to be replaced, never to be changed.
-_NO_CHILDREN: dict[int, RadixNode] = {}
-
-
-class _Root(RadixNode):
-    """Ends every path; always locked, never evicted."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self.start = self.len = self.touched = self.serial = 0
-        self.ids = None
-        self.tail, self.owner = 0, _NOBODY
-        self.parent = self
-        self.ref = _ENDLESS
-        self.children = {}
-        self.grower = None
 
 
 # A cached prefix: pages hit, the node where the hit ends, and how many of that node's pages it covers.
@@ -127,7 +64,7 @@ class RadixPool:
         self.inactive = 0
         self.stride = 1
         self.passes = 0
-        self.root = _Root()
+        self.root = Root()
         self.miss: Match = (0, self.root, 0)  # what a lookup finds when nothing is cached
         self._ahead = 0  # sequences before this place in the running order have done one pass more
         self._clock = 0

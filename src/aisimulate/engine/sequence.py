@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from aisimulate.core.traffic import Session, Turn
     from aisimulate.engine.handoff import Handoff
-    from aisimulate.engine.radix_pool import RadixNode
+    from aisimulate.engine.radix_node import RadixNode
     from aisimulate.engine.run_pool import Node
 
 COMPLETED = "completed"

@@ -11,7 +11,8 @@ from aisimulate.engine.sglang_speculative import SpeculativeSglangScheduler
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aisimulate.engine.radix_pool import RadixNode, RadixPool
+    from aisimulate.engine.radix_node import RadixNode
+    from aisimulate.engine.radix_pool import RadixPool
     from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.sglang_scheduler import SglangScheduler
 
