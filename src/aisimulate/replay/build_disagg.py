@@ -12,7 +12,8 @@ from aisimulate.engine.transfer import TransferTime
 from aisimulate.replay.build import BuiltReplay, heard_traffic, workload_of
 from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.calibrated import ttft_ratio_of
-from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
+from aisimulate.replay.destination_first import DestinationFirstFleet
+from aisimulate.replay.disagg_fleet import DisaggFleet
 from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.observe.arrivals import Routers
 from aisimulate.replay.observe.fleet import (
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from aisimulate.config.spec import ReplaySpec, WorkerPool
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
-    from aisimulate.replay.disagg_fleet import FirstDestination, Source
+    from aisimulate.replay.destination_first import FirstDestination
+    from aisimulate.replay.disagg_fleet import Source
     from aisimulate.replay.fleet import Placement
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.replay.pair_engines import PairWorker

@@ -50,12 +50,6 @@ class Destination(Protocol):
     def unblock(self) -> bool: ...  # noqa: D102
 
 
-class FirstDestination(Destination, Protocol):
-    """A destination that is reserved before its prompt is computed, maybe in vain."""
-
-    def cancel(self, handoff: Handoff) -> None: ...  # noqa: D102
-
-
 class DisaggFleet(Fleet):
     """Serves all traffic on a prefill and a decode pool.
 
@@ -466,39 +460,6 @@ class DisaggFleet(Fleet):
             self._actions.append((self._release, handoff))
         self._driver.on_terminal(request, self._now_ns)
         self._look_for_arrivals()
-
-
-class DestinationFirstFleet(DisaggFleet):
-    """Reserves the destination of a prompt before it is computed, as SGLang does."""
-
-    def __init__(
-        self,
-        pools: tuple[list[Worker], list[Worker]],
-        ranks: tuple[ListOf[ListOf[Source]], ListOf[ListOf[FirstDestination]]],
-        placements: tuple[Placement, Placement],
-        driver: Driver,
-        transfer: TransferTime,
-        limit_ns: int | None = None,
-    ) -> None:
-        super().__init__(pools, ranks, placements, driver, transfer, limit_ns)
-        self._first_destinations = ranks[1]
-        self._arrived, self._computed, self._reserved = self._reserve, self._start_transfer, self._submit
-
-    def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
-        super()._end_early(handoff, status, reason)
-        if handoff.reserved_ns is not None:
-            self._actions.append((self._cancel, handoff))
-
-    def _cancel(self, handoff: Handoff) -> None:
-        """Give back a reservation, when its worker is between passes."""
-        request = handoff.request
-        index = self._first_decode + request.worker
-        if not self._between_passes(index):
-            self._defer(index, request.rank, self._cancel, handoff)
-            return
-        rank = self._first_destinations[request.worker][request.rank]
-        rank.cancel(handoff)
-        self._retry(rank)
 
 
 def _rank_order(deferred: tuple[int, Callable[[Handoff], None], Handoff]) -> int:

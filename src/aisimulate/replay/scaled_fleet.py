@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
 from aisimulate.engine.watch import WatchedWorker
-from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
+from aisimulate.replay.destination_first import DestinationFirstFleet
+from aisimulate.replay.disagg_fleet import DisaggFleet
 from aisimulate.replay.fleet import NEVER, Fleet
 from aisimulate.replay.observe.fleet import tell_who_waits
 

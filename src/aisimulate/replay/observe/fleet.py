@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from aisimulate.core.errors import UnsupportedError
 from aisimulate.engine.in_flight import in_flight_of
 from aisimulate.engine.watch import WatchedWorker
-from aisimulate.replay.disagg_fleet import DestinationFirstFleet, DisaggFleet
+from aisimulate.replay.destination_first import DestinationFirstFleet
+from aisimulate.replay.disagg_fleet import DisaggFleet
 from aisimulate.replay.fleet import Fleet
 
 if TYPE_CHECKING:
