@@ -35,6 +35,11 @@ class AheadDrafts(SpeculativeScheduler):
         """Whether somebody ends with the pass in flight."""
         return bool(self.leaving or self.turned_away)
 
+    @property
+    def departing(self) -> list[Sequence]:
+        """Those who get all they want in the pass in flight, in order."""
+        return self.leaving
+
     def plan_ahead(self, now_ns: int, start_ns: int) -> int:
         """Plan, at `now_ns`, the pass that begins at `start_ns`; return how many passes are planned, or 0."""
         del start_ns

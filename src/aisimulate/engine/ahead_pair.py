@@ -37,8 +37,7 @@ class AheadDecodeRank(LookAhead, DecodeRank):
     def has_seat(self) -> bool:
         """Whether another sequence may run here."""
         running = self.decoders.count + len(self.joining) + len(self.done) + (self.partial is not None)
-        leaving = sum(len(sequences) for sequences, _ in self.leaving)
-        return running + leaving < self.params.max_num_seqs
+        return running + len(self.departing) < self.params.max_num_seqs
 
 
 class AheadNoEvictDecodeRank(AheadDecodeRank, NoEvictDecodeRank):

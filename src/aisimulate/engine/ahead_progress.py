@@ -82,8 +82,8 @@ class AheadDecodingView(DecodingView):
 
     def output_blocks(self, now_ns: int) -> float:
         """Count the blocks that the decoders filled with output by `now_ns`, which end then or later."""
-        rank, worker = self._rank, self._worker
-        known = self._known(now_ns)
+        rank: Any = self._rank
+        worker, known = self._worker, self._known(now_ns)
         passes, blocks = rank.decoders.passes, 0.0
         is_coming = not known and (worker.busy or worker.flight_ns is not None)
         if known:
@@ -93,7 +93,7 @@ class AheadDecodingView(DecodingView):
             if is_coming:
                 generated -= self._coming(sequence)
             blocks += self._weighed(sequence, generated)
-        for sequence in self._leaving():
+        for sequence in rank.departing:
             generated = sequence.end_tokens - sequence.input_tokens
             blocks += self._weighed(sequence, generated - max(1, self._coming(sequence)))
         return blocks
@@ -117,13 +117,6 @@ class AheadDecodingView(DecodingView):
         if isinstance(rank, AheadSglangDrafts):
             return sequence.tokens - rank.before.get(sequence, sequence.tokens)
         return 1
-
-    def _leaving(self) -> list[Sequence]:
-        """List those who get their last token at the end of the pass in flight."""
-        rank: Any = self._rank
-        if isinstance(rank, AheadSglangScheduler):
-            return [sequence for sequence, _, _ in rank.leaving]
-        return [sequence for sequences, _ in rank.leaving for sequence in sequences]
 
 
 def decoding_view_of(rank: RankScheduler | SglangScheduler, worker: Worker, decays: bool) -> DecodingView:

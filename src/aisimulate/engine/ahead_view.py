@@ -78,26 +78,19 @@ class _AheadView:
             if any(chunk.sequence is sequence for chunk in (*work.prefills, *work.replays)):
                 return False
         is_member: bool = super().is_decoding(sequence)  # type: ignore[misc]
-        return is_member or sequence in self._leaving()
+        return is_member or sequence in self._rank.departing
 
     def gauges(self, run_passes: int = 0) -> Gauges:
         """Read the rank; who ends with the pass in flight keeps seat and blocks until then."""
         gauges: Gauges = super().gauges(run_passes)  # type: ignore[misc]
-        return gauges._replace(running_requests=gauges.running_requests + len(self._leaving()))
+        return gauges._replace(running_requests=gauges.running_requests + len(self._rank.departing))
 
     def gauges_in_pass(self, passes: int) -> Gauges:
         """Read the rank inside of pass number `passes` of those in flight, whose successor is planned."""
         return self.gauges(passes if self._rank.run_batch else 0)
 
-    def _leaving(self) -> list[Sequence]:
-        """List those who end with the pass in flight."""
-        raise NotImplementedError
-
 
 class _AheadVllmView(_AheadView):
-    def _leaving(self) -> list[Sequence]:
-        return [sequence for sequences, _ in self._rank.leaving for sequence in sequences]
-
     def _running(self) -> Iterator[tuple[Sequence, int]]:
         yield from super()._running()  # type: ignore[misc]
         computes_only = hasattr(self._rank, "release")  # prompts, which are handed over
@@ -121,9 +114,6 @@ class _AheadDraftView(_AheadView):
         there = sum(sequence.status is None for sequence in ending)
         return gauges._replace(running_requests=gauges.running_requests - planned + there)
 
-    def _leaving(self) -> list[Sequence]:
-        return self._rank.leaving  # type: ignore[no-any-return]
-
     def _private_blocks(self) -> Iterator[int]:
         yield from super()._private_blocks()  # type: ignore[misc]
         for sequence in self._rank.leaving:
@@ -136,9 +126,6 @@ class _AheadSglangView(_AheadView):
         """Count the accepted drafts of the pass that was just booked."""
         decodes = self.flight is not None and self.flight.is_run
         return int(self._rank.accepted) if decodes and hasattr(self._rank, "accepted") else 0
-
-    def _leaving(self) -> list[Sequence]:
-        return [sequence for sequence, _, _ in self._rank.leaving]
 
     def audit(self) -> BlockAudit:
         """Count the pages; those outside the tree of who leaves are known."""

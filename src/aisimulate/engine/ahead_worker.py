@@ -17,6 +17,8 @@ class AheadRank(PlanningRank, Protocol):
 
     @property
     def is_left(self) -> bool: ...  # noqa: D102
+    @property
+    def departing(self) -> list[Sequence]: ...  # noqa: D102
     def plan_ahead(self, now_ns: int, start_ns: int) -> int: ...  # noqa: D102
     def depart(self, end_ns: int) -> list[Sequence]: ...  # noqa: D102
 

@@ -43,6 +43,11 @@ class LookAhead(RankScheduler):
         """Whether somebody ends with the pass in flight."""
         return bool(self.leaving or self.turned_away)
 
+    @property
+    def departing(self) -> list[Sequence]:
+        """Those who get all they want in the pass in flight, in order."""
+        return [sequence for sequences, _ in self.leaving for sequence in sequences]
+
     def plan_ahead(self, now_ns: int, start_ns: int) -> int:
         """Plan, at `now_ns`, the pass that begins at `start_ns`; return how many identical ones follow it.
 
@@ -52,7 +57,7 @@ class LookAhead(RankScheduler):
             self.run_batch = 0
             return 0
         entered = self.entered
-        leaving = sum(len(sequences) for sequences, _ in self.leaving)
+        leaving = len(self.departing)
         self.held += leaving
         self.params = seats_without(self._seats, leaving)
         passes = self.plan(start_ns)

@@ -39,6 +39,11 @@ class AheadSglangScheduler(SglangScheduler):
         return bool(self.leaving or self.turned_away)
 
     @property
+    def departing(self) -> list[Sequence]:
+        """Those who get all they want in the pass in flight, in order."""
+        return [sequence for sequence, _, _ in self.leaving]
+
+    @property
     def does_something(self) -> bool:
         """Whether the planned pass does anything."""
         return bool(self.run_batch or self.selected or self.rejected or self.retracted)
