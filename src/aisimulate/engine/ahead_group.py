@@ -12,7 +12,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, TypeAlias
 
 from aisimulate.engine.ahead_drafts import AheadDrafts
-from aisimulate.engine.ahead_worker import Ahead, Watcher
+from aisimulate.engine.ahead_worker import Ahead, Booking, Watcher
 from aisimulate.engine.gap_log import GapLog
 from aisimulate.engine.group import PassGroup, close_group_log
 from aisimulate.engine.look_ahead import LookAhead
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 VllmAhead: TypeAlias = LookAhead | AheadDrafts
 
 
-class AheadGroup(PassGroup[Ahead]):
+class AheadGroup(Booking, PassGroup[Ahead]):
     """A `PassGroup` that looks one pass ahead; `AheadWorker` tells the meaning of what it keeps."""
 
     __slots__ = ("_ended", "_planned_ns", "flight_ns", "watcher")
@@ -86,7 +86,8 @@ class AheadGroup(PassGroup[Ahead]):
             return 0
         is_run = all(rank.run_batch for rank in self._active)
         self._passes = min(passes for _, passes in planned if passes) if is_run else 1
-        self._durations = [max(self._first_ns(rank) for rank in self._active)]
+        first_ns = [rank.first_run_ns() if rank.run_batch else rank.pass_ns for rank in self._active]
+        self._durations = [max(first_ns)]
         self._totals = self._durations[:]
         return self._passes
 
@@ -98,16 +99,6 @@ class AheadGroup(PassGroup[Ahead]):
         end_ns = self._start_ns + self._totals[passes - 1]
         self._log(passes)
         self._book(passes, self._start_ns + self._durations[0], end_ns)
-        return end_ns
-
-    def _book_next(self) -> int:
-        """Book what begins now, and tell who watches; return its end."""
-        watcher = self.watcher
-        if watcher is None:
-            return self._begin()
-        watcher.booked()
-        end_ns = self._begin()
-        watcher.has_booked()
         return end_ns
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aisimulate.engine.look_ahead import LookAhead
@@ -35,7 +35,29 @@ class Watcher(Protocol):
 Ahead = TypeVar("Ahead", bound=AheadRank)
 
 
-class AheadWorker(RunWorker[Ahead]):
+class Booking(ABC):
+    """What workers of one rank and of several that look one pass ahead have in common."""
+
+    __slots__ = ()
+
+    watcher: Watcher | None
+
+    @abstractmethod
+    def _begin(self) -> int:
+        """Book the planned passes up to the one that begins now; return its end."""
+
+    def _book_next(self) -> int:
+        """Book what begins now, and tell who watches; return its end."""
+        watcher = self.watcher
+        if watcher is None:
+            return self._begin()
+        watcher.booked()
+        end_ns = self._begin()
+        watcher.has_booked()
+        return end_ns
+
+
+class AheadWorker(Booking, RunWorker[Ahead]):
     """A worker of one rank that looks one pass ahead.
 
     A pass is in flight, booked, until `_start_ns`; the `_passes` planned after it begin there. While `busy`,
@@ -100,20 +122,6 @@ class AheadWorker(RunWorker[Ahead]):
         if watcher is not None:
             watcher.planned(now_ns)
         return self._passes
-
-    def _book_next(self) -> int:
-        """Book what begins now, and tell who watches; return its end."""
-        watcher = self.watcher
-        if watcher is None:
-            return self._begin()
-        watcher.booked()
-        end_ns = self._begin()
-        watcher.has_booked()
-        return end_ns
-
-    @abstractmethod
-    def _begin(self) -> int:
-        """Book the planned passes up to the one that begins now; return its end."""
 
     def settle(self) -> None:
         """Price exactly how long there is nothing to decide."""

@@ -112,11 +112,6 @@ class PassGroup(ABC, Generic[Rank]):
         """Give a cheap lower bound of the run in flight."""
         return max(rank.run_floor_ns(self._passes) for rank in self._active)
 
-    def _first_ns(self, rank: Rank) -> int:
-        if rank.run_batch:
-            return rank.first_run_ns()
-        return rank.pass_ns
-
     def _price_more(self) -> None:
         """Price the next chunk of the run in flight."""
         done = len(self._durations)
