@@ -37,16 +37,12 @@ class OffloadPool(RunPool):
     def take_ready(self, blocks: int) -> int:
         """Allocate blocks; return the instant from which on all of them may be written (0 = any)."""
         self.overwritten = []
-        evicted = blocks - self.free
-        if not self.sources or evicted <= 0:
-            super().take(blocks)
-            self.settle()
-            return 0
-        ready_ns = 0
-        for index, copy in self._next_evicted(evicted):
-            ready_ns = max(ready_ns, copy.end_ns)
-            # What is evicted last is handed out first.
-            self.overwritten.append(evicted - 1 - index)
+        evicted, ready_ns = blocks - self.free, 0
+        if self.sources and evicted > 0:
+            for index, copy in self._next_evicted(evicted):
+                ready_ns = max(ready_ns, copy.end_ns)
+                # What is evicted last is handed out first.
+                self.overwritten.append(evicted - 1 - index)
         super().take(blocks)
         self.settle()
         return ready_ns
