@@ -65,7 +65,16 @@ def result(payload):
 def test_workers_that_take_turns_do_what_they_do_on_a_shared_clock(
     engine, workers, concurrency, workload, monkeypatch
 ):
-    payload = loop_payload(engine, workers, concurrency, workload)
+    _check(loop_payload(engine, workers, concurrency, workload), monkeypatch)
+
+
+def test_an_overhead_of_every_pass_lets_them_take_turns(monkeypatch):
+    payload = loop_payload({}, 4, 40, {})
+    payload["spec"]["frontend"] = {"step_overhead_ms": 1.5}
+    _check(payload, monkeypatch)
+
+
+def _check(payload, monkeypatch):
     loops = []
     monkeypatch.setattr(ClosedLoop, "run", _counted(ClosedLoop.run, loops))
     in_turn = result(payload)

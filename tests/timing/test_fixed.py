@@ -18,6 +18,7 @@ def test_contract(run: contract.Run, elapsed_ns: int) -> None:
     contract.check_run(TIMER, run)
     contract.check_cut(TIMER, run, elapsed_ns)
     contract.check_rises(TIMER, run, run.passes)
+    assert TIMER.beside_ns(run.batch, run.context_tokens) == TIMER.decode_ns(run.batch, run.context_tokens)
 
 
 @given(st.lists(contract.runs(max_passes=20), max_size=5))

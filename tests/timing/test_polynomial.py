@@ -31,6 +31,7 @@ def test_contract(run: contract.Run, total: int, speedup: float, share: float) -
     contract.check_run(timer, run)
     contract.check_cut(timer, run, int(share * timer.run_ns(*run)))
     contract.check_rises(timer, run, run.passes)
+    assert timer.beside_ns(run.batch, run.context_tokens) == timer.decode_ns(run.batch, run.context_tokens)
 
 
 @settings(deadline=None)

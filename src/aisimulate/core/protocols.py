@@ -23,7 +23,7 @@ class PassTimer(Protocol):
 
     @property
     def rises(self) -> bool:
-        """Whether `decode_ns` never falls when batch and context grow, and `beside_ns` is the same."""
+        """Whether no pass gets shorter when batch and context grow, or when prompts are computed beside."""
         ...
 
     def prefill_ns(self, batch: int, mean_isl: int, mean_prefix: int) -> int:

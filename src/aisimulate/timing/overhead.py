@@ -29,7 +29,7 @@ class OverheadTimer:
 
     @property
     def rises(self) -> bool:
-        """Whether longer or more decoders never shorten a pass: as they do without the overhead."""
+        """Whether neither decoders nor prompts beside them shorten a pass: as without the overhead."""
         return self._timer.rises
 
     def prefill_ns(self, batch: int, mean_isl: int, mean_prefix: int) -> int:
