@@ -101,10 +101,9 @@ class ClosedLoop:
             lane.close()
 
     def _begin(self, events: list[tuple[int, int]]) -> None:
-        """Let in those who need not wait for an end."""
-        driver, lanes = self._driver, self._lanes
-        first_ns = driver.next_ready_ns()
-        for sequence in driver.pop_ready(0 if first_ns is None else first_ns):
+        """Let in those who need not wait for an end: they come at 0."""
+        lanes = self._lanes
+        for sequence in self._driver.pop_ready(0):
             index, sequence.rank = self._placement.place(sequence)
             sequence.worker = index
             if lanes[index].take_in(sequence):

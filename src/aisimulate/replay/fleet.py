@@ -350,8 +350,7 @@ class Fleet:
         while batch := self._driver.pop_first(_BATCH):
             for index, arriving in enumerate(self._place_all(batch)):
                 ready_ns[index] = _serve(self._workers[index], arriving, ready_ns[index])
-            if len(self._driver.sequences) > self._tidy_above:
-                self._tidy_up()
+            self._tidy_up_in_time()
         for index, worker in enumerate(self._workers):
             self.end_ns = max(self.end_ns, worker.advance(ready_ns[index], NEVER))
 
