@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-FIRST_POINTS = 16
-_FIRST_SCREENED = 32
+_FIRST_POINTS = 16
+FIRST_SCREENED = 32
 _FEWEST_LEARNT = 8  # measurements before there is a model
 _SCREENED = 12_000  # keys screened at the start
 # Then, so many times, the neighbours of the best of them.
@@ -99,8 +99,7 @@ class PoolOptimizer(Generic[Key]):
         """Take note that configurations were asked for."""
         fresh = [key for key in keys if key not in self._asked]
         self._asked.update(fresh)
-        if self._band is not None and fresh:
-            self._likenesses.update(self._pool.likenesses(fresh) or ())
+        self._likenesses.update(self._likenesses_of(fresh) or ())
 
     # Without a model ----------------------------------------------------------------------------------
 
@@ -112,7 +111,7 @@ class PoolOptimizer(Generic[Key]):
         screened = self._pool.screen(drawn)
         if screened is None:
             drawn = drawn[: _SCREENED // 10]
-            rows = far_apart(self._pool.features(drawn), FIRST_POINTS)
+            rows = far_apart(self._pool.features(drawn), _FIRST_POINTS)
         else:
             drawn, screened = self._climbed(drawn, screened)
             self._band = Band(drawn, screened)
@@ -120,7 +119,7 @@ class PoolOptimizer(Generic[Key]):
             self._hopeful = [
                 drawn[rows[row]] for rows in groups for row in spread_over_front(screened[rows], PER_GROUP)
             ]
-            rows = spread_over_front(screened, _FIRST_SCREENED)
+            rows = spread_over_front(screened, FIRST_SCREENED)
         return [drawn[row] for row in rows]
 
     def _climbed(self, keys: list[Key], screened: Floats) -> tuple[list[Key], Floats]:
@@ -137,12 +136,16 @@ class PoolOptimizer(Generic[Key]):
     def _new(self, keys: Sequence[Key]) -> list[Key]:
         return [key for key in dict.fromkeys(keys) if key not in self._asked]
 
+    def _likenesses_of(self, keys: list[Key]) -> list[Hashable] | None:
+        """Tell what keys are hardly different from; None where the screen is not believed: it has to tell."""
+        return self._pool.likenesses(keys) if self._band is not None and keys else None
+
     def _unlike(self, keys: list[Key]) -> list[Key]:
         """Keep what differs from all that was asked for by more than next to nothing; else there is no use.
 
-        All are kept where nothing would be left, and where the screen is not believed: it has to tell.
+        All are kept where nothing would be left, and where it is not known.
         """
-        likenesses = self._pool.likenesses(keys) if self._band is not None and keys else None
+        likenesses = self._likenesses_of(keys)
         if likenesses is None:
             return keys
         known = self._likenesses
@@ -150,7 +153,7 @@ class PoolOptimizer(Generic[Key]):
 
     def _one_of_each(self, keys: list[Key]) -> list[Key]:
         """Keep the first of those that hardly differ."""
-        likenesses = self._pool.likenesses(keys) if self._band is not None and keys else None
+        likenesses = self._likenesses_of(keys)
         if likenesses is None:
             return keys
         first: dict[Hashable, Key] = {}
