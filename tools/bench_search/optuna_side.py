@@ -1,6 +1,7 @@
 """Optuna's TPE and NSGA-II on the same problems, through latent features and their projection.
 
-Given a screen, they start from the same points as our sampler, told as trials of their own.
+Given a screen, they start from the first points of our sampler (it has twice as many), told as trials of
+their own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.finite_space import branch_backends
 from aisimulate.spica.parallel_projection import ParallelConfigProjector
-from aisimulate.spica.pool_gp.optimizer import FIRST_SCREENED
+from aisimulate.spica.pool_gp.optimizer import FIRST_POINTS
 from aisimulate.spica.samplers.base import Suggestion
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class OptunaSide:
         self._study = self._optuna.create_study(
             directions=["maximize"] * len(self._objectives), sampler=self._sampler(algorithm, seed)
         )
-        self._start = start.suggest(FIRST_SCREENED) if start else []
+        self._start = start.suggest(FIRST_POINTS) if start else []
 
     def suggest(self, count: int) -> list[Suggestion]:
         """Give the start first, then ask."""

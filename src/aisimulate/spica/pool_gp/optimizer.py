@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-_FIRST_POINTS = 16
-FIRST_SCREENED = 32
+FIRST_POINTS = 16
+_FIRST_SCREENED = 32
 _FEWEST_LEARNT = 8  # measurements before there is a model
 _SCREENED = 12_000  # keys screened at the start
 # Then, so many times, the neighbours of the best of them.
@@ -111,7 +111,7 @@ class PoolOptimizer(Generic[Key]):
         screened = self._pool.screen(drawn)
         if screened is None:
             drawn = drawn[: _SCREENED // 10]
-            rows = far_apart(self._pool.features(drawn), _FIRST_POINTS)
+            rows = far_apart(self._pool.features(drawn), FIRST_POINTS)
         else:
             drawn, screened = self._climbed(drawn, screened)
             self._band = Band(drawn, screened)
@@ -119,7 +119,7 @@ class PoolOptimizer(Generic[Key]):
             self._hopeful = [
                 drawn[rows[row]] for rows in groups for row in spread_over_front(screened[rows], PER_GROUP)
             ]
-            rows = spread_over_front(screened, FIRST_SCREENED)
+            rows = spread_over_front(screened, _FIRST_SCREENED)
         return [drawn[row] for row in rows]
 
     def _climbed(self, keys: list[Key], screened: Floats) -> tuple[list[Key], Floats]:
