@@ -106,21 +106,26 @@ def places(document, path=()):
         yield from places(value, (*path, name))
 
 
+def drawn_place(document, data):
+    """A place of a document that is not its top: what holds it, and its name or number there."""
+    path = data.draw(st.sampled_from([found for found in places(document) if found]), "where")
+    for name in path[:-1]:
+        document = document[name]
+    return document, path[-1]
+
+
 def changed(document, data):
     """A copy with one to three changes."""
     document = copy.deepcopy(document)
     for _ in range(data.draw(st.integers(1, 3), "changes")):
-        path = data.draw(st.sampled_from([found for found in places(document) if found]), "where")
-        parent = document
-        for name in path[:-1]:
-            parent = parent[name]
+        parent, name = drawn_place(document, data)
         kind = data.draw(st.sampled_from(["replace", "remove", "rename", "add"]), "how")
         if kind == "remove":
-            del parent[path[-1]]
+            del parent[name]
         elif kind == "replace" or not isinstance(parent, dict):
-            parent[path[-1]] = data.draw(ODD, "value")
+            parent[name] = data.draw(ODD, "value")
         elif kind == "rename":
-            parent[data.draw(st.text(min_size=1, max_size=8), "name")] = parent.pop(path[-1])
+            parent[data.draw(st.text(min_size=1, max_size=8), "name")] = parent.pop(name)
         else:
             parent[data.draw(st.text(min_size=1, max_size=8), "name")] = data.draw(ODD, "value")
         if not [found for found in places(document) if found]:

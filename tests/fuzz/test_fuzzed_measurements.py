@@ -26,7 +26,12 @@ pytestmark = pytest.mark.filterwarnings("error")  # a user would see them among 
 FUZZED = settings(
     max_examples=500,
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+        HealthCheck.function_scoped_fixture,
+    ],
 )
 RESULTS = {
     "vllm": made_results.vllm(),
@@ -111,13 +116,16 @@ def test_a_broken_result_is_read_or_named(tmp_path_factory, data, name):
 
 @FUZZED
 @given(data=st.data(), name=st.sampled_from(sorted(RESULTS)))
-def test_a_broken_result_is_compared_or_is_one_line(tmp_path_factory, data, name):
+def test_a_broken_result_is_compared_or_is_one_line(tmp_path_factory, capsys, data, name):
     """What can be read can be set beside another, and printed."""
     folder = tmp_path_factory.getbasetemp()
     path = write(folder, "measured.json", broken(RESULTS[name], data))
     (folder / "ours.jsonl").write_text(made_results.own_records())
     code = main(["compare", str(path), str(folder / "ours.jsonl")])
-    assert code in (0, 2)
+    error = capsys.readouterr().err
+    assert code in (0, 2), error
+    if code:
+        one_printable_line(error.rstrip("\n"))
 
 
 @FUZZED

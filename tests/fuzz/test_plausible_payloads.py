@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aisimulate.cli.main import main
-from tests.fuzz.test_fuzzed_configs import PAYLOADS, one_printable_line, places
+from tests.fuzz.test_fuzzed_configs import PAYLOADS, drawn_place, one_printable_line
 
 WORDS = (
     ("vllm", "sglang", "trtllm"),
@@ -65,11 +65,8 @@ def added(document, data):
     """A copy with one to three settings added or exchanged for others of their kind."""
     document = copy.deepcopy(document)
     for _ in range(data.draw(st.integers(1, 3), "changes")):
-        path = data.draw(st.sampled_from([found for found in places(document) if found]), "where")
-        parent = document
-        for name in path[:-1]:
-            parent = parent[name]
-        name, value = path[-1], parent[path[-1]]
+        parent, name = drawn_place(document, data)
+        value = parent[name]
         if isinstance(value, dict):
             choices = ADDED.get("engine" if name in ("prefill", "decode") else name, ())
             value.update([data.draw(st.sampled_from(choices), "added")] if choices else [])

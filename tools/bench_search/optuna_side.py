@@ -1,6 +1,7 @@
 """Optuna's TPE and NSGA-II on the same problems, through latent features and their projection.
 
-Given a screen, they start from the same points as our sampler, told as trials of their own.
+Given a screen, they start from the first points of our sampler (it has twice as many), told as trials of
+their own.
 """
 
 from __future__ import annotations

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.api.tables import figure, frame, html_table
-from aisimulate.config.payload import parse_payload
 from aisimulate.core.errors import InputError
-from aisimulate.replay.confidence import execution_confidence
 from aisimulate.replay.execute import execute
-from aisimulate.report.confidence import confidence_document
 from aisimulate.report.payload_file import read_payload
+from aisimulate.report.replay_confidence import with_confidence
 from aisimulate.report.replay_table import replay_text
 
 if TYPE_CHECKING:
@@ -92,7 +90,4 @@ def simulate(payload: Mapping[str, Any] | str | Path, *, observers: Sequence[Obs
     Raises `InputError`, `UnsupportedError`, `TimingError` or `ReplayError`, each with a one-line text.
     """
     given = payload if isinstance(payload, Mapping) else read_payload(Path(payload))
-    report = execute(given, observers=observers)
-    confidence = execution_confidence(parse_payload(given))
-    told = {} if confidence is None else {"confidence": confidence_document(confidence)}
-    return Simulation(report | told)
+    return Simulation(with_confidence(execute(given, observers=observers), given))

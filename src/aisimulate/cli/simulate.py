@@ -11,19 +11,17 @@ from aisimulate.cli.exit_codes import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.config.payload import parse_payload
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, TimingError
-from aisimulate.replay.confidence import execution_confidence
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.replay.observe.sinks import json_line
 from aisimulate.replay.observe.telemetry import Telemetry
 from aisimulate.replay.observe.timeline import Timeline
-from aisimulate.report.confidence import confidence_document
 from aisimulate.report.files import WriteError, check_writable, write_file
 from aisimulate.report.kv_sensitivity import kv_sensitivity_json, kv_sensitivity_text
 from aisimulate.report.payload_file import read_payload
+from aisimulate.report.replay_confidence import with_confidence
 from aisimulate.report.replay_table import replay_text
 from aisimulate.whatif.held import PeakHeld
 from aisimulate.whatif.kv_sensitivity import kv_sensitivity
@@ -105,10 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
     held = PeakHeld() if arguments.kv_sensitivity else None
     if held is not None:
         observers.append(held)
-    report = execute(_recording(payload, arguments), observers=observers)
-    confidence = execution_confidence(parse_payload(payload))
-    if confidence is not None:
-        report["confidence"] = confidence_document(confidence)
+    report = with_confidence(execute(_recording(payload, arguments), observers=observers), payload)
     records, decisions = report.get("per_request", []), report.get("scaling_decisions", [])
     if _records(payload) is False:
         for name in _RECORDS:

@@ -27,10 +27,7 @@ _PARALLEL_SIZES = ("tp", "pp", "attention_dp", "moe_tp_size", "moe_ep_size")
 class AicConfig(StrictModel):
     """One engine as AI Configurator knows it.
 
-    `model` is a bundled name or a folder with a config.json; `allow_model_download` lets any other name be
-    fetched from Hugging Face. `backend_version` None means the data's current version. `kv_block_size` is in
-    tokens, the three memory fractions are 0..1. Parallel shape and fractions are checked by `check`, not on
-    construction.
+    Parallel shape and memory fractions are checked by `check`, not on construction.
     """
 
     field_aliases: ClassVar[Mapping[str, str]] = {

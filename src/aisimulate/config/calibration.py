@@ -20,8 +20,7 @@ TimingMode = Literal["additive", "fused", "half"]
 class CalibrationKey(StrictModel):
     """The one engine that a calibration holds for; what is null was not known when it was made.
 
-    `backend_version` is that of the performance data whose times are scaled. `weights`, `experts` and
-    `kv_cache` are data types by the names of the `aic` timing, as they came to be used.
+    Data types have the names of the `aic` timing.
     """
 
     backend: Literal["vllm", "sglang", "trtllm"]
@@ -54,10 +53,7 @@ class CalibrationKey(StrictModel):
 
 
 class StepModel(StrictModel):
-    """A pass that needs no tables, in ms: a constant and what each token, request and context token adds.
-
-    `mixed_decode_ms` comes on top of `decode_ms` for each request that decodes in a pass that prefills.
-    """
+    """A pass that needs no tables, in ms: a constant and what each token, request and context token adds."""
 
     constant_ms: Millis
     """as in [linear](#linear)"""
@@ -78,10 +74,7 @@ class StepModel(StrictModel):
 
 
 class CalibrationPoint(StrictModel):
-    """Factors measured at one load: on every pass time, and on the reported TTFT.
-
-    The load is a `concurrency` (requests in flight) or a `rate_rps` (requests per second).
-    """
+    """Factors measured at one load: on every pass time, and on the reported TTFT."""
 
     concurrency: Positive | None = None
     """the load of one worker at the start, as requests in flight :unit: requests :rule: this or `rate_rps`"""

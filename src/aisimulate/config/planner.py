@@ -70,8 +70,7 @@ class Scheduling(StrictModel):
 class PlannerConfig(StrictModel):
     """The planner: targets, intervals (s), bounds (GPUs, replicas, ms) and what it learns from.
 
-    `planner_mode` is ours: `reference` decides as the reference does; `direct` asks the simulator's own
-    timing for capacity, and scales to what is needed in one step.
+    `planner_mode` is ours.
     """
 
     field_aliases: ClassVar[Mapping[str, str]] = {

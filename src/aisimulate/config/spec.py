@@ -129,7 +129,7 @@ class ReplayRequest(TolerantModel):
 
 
 class ReplaySpec(TolerantModel):
-    """What to replay on. Times in ms; `max_in_flight` switches admission to closed loop."""
+    """What to replay on. Times in ms."""
 
     version: int = VERSION
     """version of the payload format :rule: 1"""

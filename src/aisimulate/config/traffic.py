@@ -45,7 +45,7 @@ class RuntimeTraffic(StrictModel):
     """What arrives. Rates in requests/s, times in ms, `isl`/`osl`/`trace_block_size` in tokens.
 
     A field that cannot act on the chosen source or load is refused unless it has its default value, so no
-    setting is lost silently. `request_count` counts sessions.
+    setting is lost silently.
     """
 
     source_type: SourceType

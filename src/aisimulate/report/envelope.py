@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.report.confidence import confidence_document
 from aisimulate.report.json_text import json_text
-from aisimulate.spica.confidence import config_confidence
+from aisimulate.report.outcome_document import outcome_document
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.outcome import Status
 from aisimulate.spica.score import epsilon_front
@@ -83,17 +82,9 @@ def _counts(tally: Tally) -> dict[str, int]:
 
 
 def _attempt(name: str, outcome: Outcome) -> dict[str, Any]:
-    candidate = outcome.candidate
     return {
         "id": name,
-        "status": outcome.status.value,
-        "config": outcome.config,
+        **outcome_document(outcome),
         "used_gpus": outcome.used_gpus,
-        "score": None if candidate is None else candidate.score,
-        "metrics": None if candidate is None else candidate.metrics,
-        "objectives": None if candidate is None else candidate.objectives,
-        "confidence": None if candidate is None else confidence_document(config_confidence(candidate.config)),
-        "reason_category": None if outcome.category is None else outcome.category.value,
-        "reason": outcome.reason or None,
         "missed": outcome.missed or None,
     }

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.columns import aligned
-from aisimulate.report.confidence import confidence_document
 from aisimulate.report.fronts import front_rows
 from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.numbers import number_text
+from aisimulate.report.outcome_document import outcome_document
 from aisimulate.report.shapes import knobs_text, workers_text
 from aisimulate.spica.bounds import near_misses
-from aisimulate.spica.confidence import config_confidence
 from aisimulate.spica.score import objective_value
 
 if TYPE_CHECKING:
@@ -133,21 +132,13 @@ def _layout(candidate: Candidate | None) -> str:
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
-    outcome, candidate = attempt.outcome, attempt.outcome.candidate
     return {
         "number": attempt.number,
         "branch": attempt.branch,
         "round": attempt.round,
         "key": attempt.key,
         "cached": attempt.cached,
-        "status": outcome.status.value,
-        "config": outcome.config,
-        "score": None if candidate is None else candidate.score,
-        "metrics": None if candidate is None else candidate.metrics,
-        "objectives": None if candidate is None else candidate.objectives,
-        "confidence": None if candidate is None else confidence_document(config_confidence(candidate.config)),
-        "reason_category": None if outcome.category is None else outcome.category.value,
-        "reason": outcome.reason or None,
+        **outcome_document(attempt.outcome),
     }
 
 

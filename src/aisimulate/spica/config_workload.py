@@ -74,7 +74,7 @@ def _load_ratio(value: object) -> float:
 class Workload(SpicaModel):
     """The traffic: a trace (open loop or capped), a request rate, a concurrency, or a relative KV load.
 
-    Lengths in tokens, rates in requests (sessions) per second, delays in ms. `frontend`: what clients see.
+    Lengths in tokens, rates in requests (sessions) per second, delays in ms.
     """
 
     isl: Length | None = None

@@ -99,8 +99,7 @@ class PoolOptimizer(Generic[Key]):
         """Take note that configurations were asked for."""
         fresh = [key for key in keys if key not in self._asked]
         self._asked.update(fresh)
-        if self._band is not None and fresh:
-            self._likenesses.update(self._pool.likenesses(fresh) or ())
+        self._likenesses.update(self._likenesses_of(fresh) or ())
 
     # Without a model ----------------------------------------------------------------------------------
 
@@ -137,12 +136,16 @@ class PoolOptimizer(Generic[Key]):
     def _new(self, keys: Sequence[Key]) -> list[Key]:
         return [key for key in dict.fromkeys(keys) if key not in self._asked]
 
+    def _likenesses_of(self, keys: list[Key]) -> list[Hashable] | None:
+        """Tell what keys are hardly different from; None where the screen is not believed: it has to tell."""
+        return self._pool.likenesses(keys) if self._band is not None and keys else None
+
     def _unlike(self, keys: list[Key]) -> list[Key]:
         """Keep what differs from all that was asked for by more than next to nothing; else there is no use.
 
-        All are kept where nothing would be left, and where the screen is not believed: it has to tell.
+        All are kept where nothing would be left, and where it is not known.
         """
-        likenesses = self._pool.likenesses(keys) if self._band is not None and keys else None
+        likenesses = self._likenesses_of(keys)
         if likenesses is None:
             return keys
         known = self._likenesses
@@ -150,7 +153,7 @@ class PoolOptimizer(Generic[Key]):
 
     def _one_of_each(self, keys: list[Key]) -> list[Key]:
         """Keep the first of those that hardly differ."""
-        likenesses = self._pool.likenesses(keys) if self._band is not None and keys else None
+        likenesses = self._likenesses_of(keys)
         if likenesses is None:
             return keys
         first: dict[Hashable, Key] = {}

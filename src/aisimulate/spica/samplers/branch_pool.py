@@ -57,7 +57,8 @@ class BranchPool:
         self._live += range(len(sizes), len(sizes) + len(self._ranges))
         self._siblings: dict[tuple[int, int], list[int]] = {}
         self._kinds = _numbered([repr(_without_seats(row)) for row in self._space.digits[0]])
-        self._units = _numbered([repr((name, unit_of(config)[1])) for name, config in self._space.placements])
+        self._units: dict[int, int] = {}
+        self._unit_numbers: dict[tuple[str, ParallelConfig], int] = {}
 
     @property
     def is_listed(self) -> bool:
@@ -133,7 +134,15 @@ class BranchPool:
     def _kind(self, index: int) -> tuple[int, ...]:
         """Tell what a point is apart from its load and its limits of requests."""
         placement, settings, *others = self._space.positions(index)
-        return self._units[placement], self._kinds[settings], *others
+        return self._unit(placement), self._kinds[settings], *others
+
+    def _unit(self, placement: int) -> int:
+        """Number the workers of which a placement is so many copies."""
+        if placement not in self._units:
+            backend, config = self._space.placements[placement]
+            unit = backend, unit_of(config)[1]
+            self._units[placement] = self._unit_numbers.setdefault(unit, len(self._unit_numbers))
+        return self._units[placement]
 
     def _row(self, index: int) -> list[float]:
         if index not in self._rows:
