@@ -79,9 +79,8 @@ def _object_problem(config: dict[str, Any]) -> str | None:
 def _heads_problem(section: dict[str, Any], path: str) -> str | None:
     """Say what does not divide: KV heads the heads, and, where no head has a size, heads the hidden size."""
     prefix = f"{path}." if path else ""
-    heads, hidden, shared = (
-        section.get(name) for name in ("num_attention_heads", "hidden_size", "num_key_value_heads")
-    )
+    heads, hidden = section["num_attention_heads"], section["hidden_size"]
+    shared = section.get("num_key_value_heads")
     if shared and heads % shared:
         return f"{prefix}num_key_value_heads {shared} does not divide num_attention_heads {heads}"
     told = any(section.get(name) for name in _HEAD_SIZES)
