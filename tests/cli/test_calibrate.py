@@ -88,3 +88,12 @@ def test_wrong_options_are_one_line(folder, capsys, options, said):
 def test_the_log_is_never_overwritten(folder, capsys):
     assert calibrate(folder, "-o", folder / "log.jsonl") == 2
     assert "would overwrite the input" in capsys.readouterr().err
+
+
+def test_prefix_caching_without_prompts_is_told(folder, capsys):
+    assert calibrate(folder, "--timing-mode", "additive") == 0
+    assert "warning: enable_prefix_caching is on, and without --prompts" in capsys.readouterr().err
+    rank = {**spec()["engine"]["rank"], "enable_prefix_caching": False}
+    (folder / "engine.yaml").write_text(yaml.safe_dump({"engine": {"rank": rank}}))
+    assert calibrate(folder, "--timing-mode", "additive") == 0
+    assert "--prompts" not in capsys.readouterr().err

@@ -204,9 +204,9 @@ def test_a_figure_that_cannot_be_had_leaves_the_others(capsys):
     assert "decode" in out
 
 
-def test_a_shape_that_the_model_does_not_allow_fails(capsys):
+def test_a_shape_that_the_model_does_not_allow_is_bad_input(capsys):
     code, out, err = run(capsys, *ENGINE[:-1], "3")
-    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert (code, out, err.count("\n")) == (2, "", 1)
 
 
 def test_help_and_mistakes_load_nothing_heavy():

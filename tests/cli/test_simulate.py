@@ -272,3 +272,13 @@ def test_nobody_decides_in_a_fixed_fleet(simulate, tmp_path, adapters):
     assert (code, err.count("\n")) == (2, 1)
     assert "--decisions: has no effect without a policy in spec.adapters.scaling" in err
     assert not (tmp_path / "d").exists()
+
+
+def test_rows_of_the_engine_are_marked_beside_those_of_clients(simulate):
+    marked = "Inter-token latency per gap (ms) [engine]"
+    _, plain, _ = simulate()
+    assert "[engine]" not in plain
+    _, out, _ = simulate(payload={**SPEC, "frontend": {"ttft_offset_ms": 20.0}})
+    assert out.count("[engine]") == 3
+    assert marked in out
+    assert "as clients see them, those marked [engine] as the engine has them" in out

@@ -82,6 +82,7 @@ TABLE.add(
     step_model=Acts(STEPS, {f"{PATH}.step_model": {**_STEPS, "constant_ms": 6.0}}, "duration_ms"),
     points=acts("duration_ms", POINTS, points=_POINTS[:1]),
     training_error=acts("provenance", training_error={"ttft": 0.01}),
+    held_out_error=acts("provenance", held_out_error={"ttft": 0.01}),
     source=acts("provenance", source={**_SOURCE, "file": "other.jsonl"}),
     notes=acts("provenance", notes=["only 3 requests"]),
 )

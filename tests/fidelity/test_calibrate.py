@@ -17,6 +17,8 @@ from aisimulate.fidelity.calibrate.prompts import has_prompts, with_prompts
 from aisimulate.fidelity.calibrate.replayer import Candidate, LogReplayer
 from aisimulate.fidelity.calibrate.request_log import read_log
 from aisimulate.fidelity.calibrate.settings import read_settings, settings_of
+from aisimulate.report.calibration import calibration_line
+from aisimulate.report.numbers import percent_text
 
 from .made_logs import RANK, calibrated, requests, spec, write_records
 
@@ -292,3 +294,27 @@ def test_options_that_contradict_the_settings_are_refused_before_anything_is_rep
     timed = {"timing_model": {"type": "external", "provider": "aic", "config": aic}}
     with pytest.raises(InputError, match="--system x: the engine settings say h200_sxm"):
         calibrated(path, Options(system="x"), **timed)
+
+
+def test_what_does_not_carry_over_to_held_out_requests_is_told_and_written(tmp_path):
+    """The requests behind the fitted ones were served by a slower engine."""
+    made = requests()
+    log = read_log(write_records(tmp_path / "log.jsonl", made))
+    slow = read_log(write_records(tmp_path / "slow.jsonl", made, prefill_scale=2.0, decode_scale=2.0))
+    mixed = {
+        name: np.concatenate([getattr(log, name)[:40], getattr(slow, name)[40:]])
+        for name in ("ttft_ms", "tpot_ms", "e2e_ms", "scheduled_ms")
+    }
+    outcome = calibrate(
+        dataclasses.replace(log, **mixed), settings_of(spec()), Options(40, "additive", "0", evaluations=5)
+    )
+    calibration = outcome.calibration
+    assert calibration.held_out_error.tpot == pytest.approx(outcome.after[1].tpot, abs=1e-5)
+    assert any(note.startswith("held-out tpot error -") for note in calibration.notes)
+    assert "held_out_error:" in calibration_text(calibration)
+    assert "; held-out error: " in calibration_line(calibration.model_dump(mode="json", exclude_none=True))
+
+
+@pytest.mark.parametrize(("error", "said"), [(-0.0, "0.00%"), (-1e-9, "0.00%"), (-0.05, "-5.00%")])
+def test_an_error_of_nothing_has_no_sign(error, said):
+    assert percent_text(error, 2) == said

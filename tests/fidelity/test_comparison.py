@@ -202,3 +202,24 @@ def test_the_page_must_not_replace_an_input(files, capsys):
     assert main(["compare", str(measured), str(simulated), "--html", str(measured)]) == 2
     assert "would overwrite the input" in capsys.readouterr().err
     assert json.loads(measured.read_text())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("mean_ttft_ms", -5), ("output_throughput", -1.0), ("ttfts", [-0.1]), ("itls", [[-0.1]])],
+)
+def test_negative_times_and_rates_are_refused_by_field(field, value, files, capsys):
+    measured = json.loads(made.vllm())
+    measured[field] = [*value, *measured[field][1:]] if isinstance(value, list) else value
+    assert main(["compare", *map(str, files(json.dumps(measured), made.own_records()))]) == 2
+    err = capsys.readouterr().err
+    assert f"measured.json: {field}" in err
+    assert "is negative" in err
+    assert err.count("\n") == 1
+
+
+def test_swapped_files_are_noticed(files):
+    said = "are they swapped?"
+    assert any(said in doubt for doubt in compared(files, made.own_records(), made.vllm()).doubts)
+    for measured in (made.vllm(), made.own_records()):
+        assert not any(said in doubt for doubt in compared(files, measured, made.own_records()).doubts)

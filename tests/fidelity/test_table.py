@@ -262,3 +262,15 @@ def test_the_command_writes_what_simulate_applies(tmp_path, capsys):
     assert report["mean_ttft_ms"] == pytest.approx(100.0, rel=1e-3)
     assert main(arguments) == 0
     assert "pass times" in capsys.readouterr().out
+
+
+def test_a_concurrency_that_no_replay_can_hold_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r":2: concurrency 1,000,000 is more than 100,000") as refused:
+        read_table(written(tmp_path, "concurrency,ttft_ms,tpot_ms\n1000000,60,7\n"))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_table_in_seconds_asks_about_units(tmp_path):
+    table = read_table(written(tmp_path, "concurrency,ttft_ms,tpot_ms\n2,0.06,0.007\n"))
+    with pytest.raises(InputError, match=r"TPOT of 0.007 ms: is it in another unit \(s, ms\)\?"):
+        fit_table(table, PAYLOAD)

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from aisimulate.fidelity.calibrate.request_log import RequestLog
 
 _PROG = "aisimulate calibrate"
+_NO_PROMPTS = (
+    "enable_prefix_caching is on, and without --prompts no prompt is found in the cache: "
+    "if the measured ones shared prefixes, the factors stand for that, and hold for no other load"
+)
 _TEXTS = {"table": outcome_table, "json": outcome_json}
 
 
@@ -127,8 +131,8 @@ def _run(arguments: argparse.Namespace) -> int:
     execution = read_settings(arguments.engine, table_free=arguments.table_free)
     for note in execution.notes:
         say(f"{_PROG}: note: {note}")
-    log = _log(arguments, execution)
-    outcome = calibrate(log, execution, _options(arguments))
+    options = _options(arguments)
+    outcome = calibrate(_log(arguments, execution), execution, options)
     text = _TEXTS[arguments.format](outcome)
     return deliver(_PROG, text, arguments.output, lambda: calibration_text(outcome.calibration))
 
@@ -141,6 +145,8 @@ def _log(arguments: argparse.Namespace, execution: Execution) -> RequestLog:
     if prompts is None and log.format == "vllm-clocks" and has_prompts(arguments.log):
         prompts = arguments.log
     if prompts is None:
+        if execution.spec.engine.rank.enable_prefix_caching:
+            say(f"{_PROG}: warning: {_NO_PROMPTS}")
         return log
     rank = execution.spec.engine.rank
     if not rank.enable_prefix_caching:

@@ -11,7 +11,7 @@ from aisimulate.cli.output import fail, settle_stderr, show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of, some_of, whole_number, whole_numbers
 from aisimulate.core.console import say
-from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.core.errors import AISimulateError, InputError, TimingError
 from aisimulate.perf.questions import PHASES, USED_BY, Questions, ask, unused_values
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say(f"{PROG}: interrupted")
         return INTERRUPTED
-    except InputError as error:
+    except (InputError, TimingError) as error:  # a shape or data type that cannot be is bad input
         return fail(PROG, error, BAD_INPUT)
     except AISimulateError as error:
         return fail(PROG, error, FAILED)

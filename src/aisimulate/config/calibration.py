@@ -153,6 +153,8 @@ class Calibration(StrictModel):
     outermost :rule: loads increase; by `concurrency` or by `rate_rps`, and the traffic has that load"""
     training_error: CalibrationError = CalibrationError()
     """how far the calibrated replay is from its data; for the report"""
+    held_out_error: CalibrationError = CalibrationError()
+    """how far it is from the requests that were not fitted; for the report"""
     source: CalibrationSource
     """what it was made from; for the report"""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()

@@ -27,7 +27,7 @@ def read_calibration(path: Path) -> Calibration:
 def calibration_text(calibration: Calibration) -> str:
     """Write a calibration as YAML; what is null or empty is left out."""
     document = calibration.model_dump(mode="json", exclude_none=True)
-    for name in ("points", "training_error", "notes"):
+    for name in ("points", "training_error", "held_out_error", "notes"):
         if not document[name]:
             del document[name]
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)

@@ -35,7 +35,12 @@ def run_doubts(run: MeasuredRun) -> Iterator[str]:
 
 
 def pair_doubts(measured: MeasuredRun, simulated: MeasuredRun) -> Iterator[str]:
-    """Tell where two runs are a factor of about 1,000 apart, or did not serve the same."""
+    """Tell where two runs are swapped, a factor of about 1,000 apart, or did not serve the same."""
+    if _is_ours(measured) and not _is_ours(simulated):
+        yield (
+            f"{measured.path.name} (measured) is a simulation, {simulated.path.name} (simulated) "
+            f"is of {simulated.tool}: are they swapped?"
+        )
     for metric in _LATENCIES:
         left, right = (_typical(run, metric) for run in (measured, simulated))
         if left and right and (hint := _unit_hint(left / right)):
@@ -46,6 +51,10 @@ def pair_doubts(measured: MeasuredRun, simulated: MeasuredRun) -> Iterator[str]:
         if left and right and abs(right / left - 1.0) > _OWN_TOLERANCE:
             title = TITLES[metric]
             yield f"{title}: {left:.6g} measured against {right:.6g} simulated: not the same traffic"
+
+
+def _is_ours(run: MeasuredRun) -> bool:
+    return run.tool.startswith("aisimulate")
 
 
 def _typical(run: MeasuredRun, metric: str) -> float | None:

@@ -175,11 +175,13 @@ def _changes(calibration: Calibration, rank: RankConfig, path: str, *, fuses: bo
 def _told(calibration: Calibration, changes: Mapping[str, Any], ttft_ratio: float) -> dict[str, object]:
     """Say in the report what was applied."""
     offset_ms = calibration.ttft_offset_ms
+    held_out = calibration.held_out_error.model_dump(exclude_none=True)
     clients = {"ttft_offset_ms": offset_ms} if offset_ms else {}
     clients |= {"ttft_ratio": ttft_ratio} if ttft_ratio != 1.0 else {}
     return {
         **calibration.source.model_dump(exclude_none=True),
         "training_error": calibration.training_error.model_dump(exclude_none=True),
+        **({"held_out_error": held_out} if held_out else {}),
         **{name: changes[name] for name in (*_SCALES, "timing_mode") if name in changes},
         **clients,
         "step_model": calibration.step_model is not None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.shown import visible
 from aisimulate.report.columns import aligned
+from aisimulate.report.numbers import percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,12 +84,17 @@ def _applied(calibration: Mapping[str, Any], factors: str, ttft_ratio: float) ->
     if offset_ms := calibration.get("ttft_offset_ms"):
         parts.append(f"all {offset_ms:g} ms later")
     size = next((f", {calibration[name]} {name}" for name in ("requests", "rows") if name in calibration), "")
-    told = calibration["training_error"]
-    errors = ", ".join(f"{name} {value:+.1%}" for name, value in told.items()) or "not told"
+    errors = f"training error: {_error_list(calibration['training_error']) or 'not told'}"
+    if held_out := _error_list(calibration.get("held_out_error") or {}):
+        errors += f"; held-out error: {held_out}"
     doubts = len(calibration.get("notes") or ())
     ending = f"; {doubts} {'doubt' if doubts == 1 else 'doubts'} in its notes" if doubts else ""
-    line = f"calibrated by {calibration['file']}{size}: {', '.join(parts)}; training error: {errors}{ending}"
+    line = f"calibrated by {calibration['file']}{size}: {', '.join(parts)}; {errors}{ending}"
     return visible(line)
+
+
+def _error_list(errors: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {percent_text(value, 1)}" for name, value in errors.items())
 
 
 def _head(outcome: Outcome) -> Iterator[str]:
@@ -120,7 +126,7 @@ def _errors(outcome: Outcome) -> list[str]:
         columns += [training, held_out]
     for field, title in _TITLES.items():
         values = (None if item is None else getattr(item, field) for item in columns)
-        rows.append([title, *(_MISSING if value is None else f"{value:+.2%}" for value in values)])
+        rows.append([title, *(_MISSING if value is None else percent_text(value, 2) for value in values)])
     return aligned(rows)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.fidelity.definitions import DEFINITIONS
 from aisimulate.fidelity.measured.metrics import STATISTICS, TITLES, VALUE
 from aisimulate.report.columns import aligned
-from aisimulate.report.numbers import number_text
+from aisimulate.report.numbers import number_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ def remarks(comparison: Comparison) -> list[str]:
 
 def error_text(error: float | None) -> str:
     """Write a relative error with its sign."""
-    return _MISSING if error is None else f"{error:+.1%}"
+    return _MISSING if error is None else percent_text(error, 1)
 
 
 def difference_rows(comparison: Comparison) -> list[tuple[str, str, str, str, str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aisimulate.report.calibration import calibration_line
 from aisimulate.report.figures import figures
 from aisimulate.report.missed_sla import is_sla_missed
+from aisimulate.report.numbers import percent_text
 from aisimulate.report.shapes import candidate_text, telling_fields
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def rivals(ranked: Sequence[Candidate], shown: Sequence[Figure]) -> list[Rival]:
 def _gap_text(best: float | None, other: float | None) -> str:
     if not best or other is None:
         return "-"
-    return f"{(other - best) / best:+.1%}"
+    return percent_text((other - best) / best, 1)
 
 
 def _most_different(shown: Sequence[Figure], best: Candidate, other: Candidate) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.report.numbers import share_text
+from aisimulate.report.numbers import percent_text, share_text
 
 if TYPE_CHECKING:
     from aisimulate.whatif.kv_sensitivity import CapacityChange, KvSensitivity
@@ -63,7 +63,7 @@ def _changes_text(item: CapacityChange) -> str:
     if item.failure:
         return f"failed: {item.failure}"
     moved = [
-        f"{name} {'from 0' if change is None else f'{change:+.1%}'}"
+        f"{name} {'from 0' if change is None else percent_text(change, 1)}"
         for name, change in item.changes.items()
         if change is None or abs(change) >= 0.0005
     ]

@@ -24,3 +24,9 @@ def share_text(share: float) -> str:
     if 0.999 < share < 1:
         return ">99.9%"
     return f"{share:.1%}"
+
+
+def percent_text(error: float, decimals: int) -> str:
+    """Write a signed error in per cent; one that rounds to nothing has no sign."""
+    text = f"{error:+.{decimals}%}"
+    return text if text.strip("+-0.%") else text[1:]

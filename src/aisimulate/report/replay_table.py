@@ -32,6 +32,9 @@ _TOTALS = (
     ("Completed requests", "completed_requests"),
     ("Good requests", "goodput_completed_requests"),
 )
+_ENGINE_METRICS = frozenset({"itl_ms", "output_token_throughput_per_user"})
+"""Of gaps between tokens in the engine, whatever a front end makes of them (docs/front-end.md)."""
+
 _MISSING = "N/A"
 
 
@@ -43,8 +46,12 @@ def replay_text(report: Mapping[str, Any]) -> str:
 
 
 def _metric_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    marked = _ENGINE_METRICS if "frontend" in report else frozenset()
     return [
-        (title, *(f"{report[f'{statistic}_{key}']:,.2f}" for statistic in _STATISTICS))
+        (
+            f"{title} [engine]" if key in marked else title,
+            *(f"{report[f'{statistic}_{key}']:,.2f}" for statistic in _STATISTICS),
+        )
         for title, key in _METRICS
     ]
 
@@ -70,6 +77,10 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
     if "planner_total_ticks" in report:
         lines.append(
             f"scaling: {report['planner_total_ticks']:,} decisions, {report['avg_gpu']:,.4g} GPUs on average"
+        )
+    if "frontend" in report:
+        lines.append(
+            "latencies and rates are as clients see them, those marked [engine] as the engine has them"
         )
     for reason, count in report["rejection_reasons"].items():
         lines.append(f"rejected: {count:,} because {reason}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.report.calibration import engine_line
 from aisimulate.report.columns import aligned
+from aisimulate.report.numbers import percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,9 @@ def _cells(outcome: TableOutcome) -> Iterator[tuple[str, ...]]:
 
 
 def _row_cells(row: RowErrors, point: CalibrationPoint) -> tuple[str, ...]:
-    held_out = (_MISSING, _MISSING) if row.held_out is None else tuple(f"{e:+.1%}" for e in row.held_out)
+    held_out = (
+        (_MISSING, _MISSING) if row.held_out is None else tuple(percent_text(e, 1) for e in row.held_out)
+    )
     factors = (f"x {point.step_scale:.3f}", f"x {point.ttft_ratio:.3f}")
-    errors = (f"{error:+.1%}" for error in (*row.before, *row.after))
+    errors = (percent_text(error, 1) for error in (*row.before, *row.after))
     return (f"{row.load:g}", *factors, *errors, *held_out)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.report.columns import aligned
-from aisimulate.report.numbers import number_text, share_text
+from aisimulate.report.numbers import number_text, percent_text, share_text
 from aisimulate.whatif.effects import FIGURES, SLA_SHARE
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def order_text(item: Reordering) -> str:
 
 def change_text(effect: Effect) -> str:
     """Write the change of the goal in per cent, with its sign."""
-    return _MISSING if effect.change is None else f"{effect.change:+.1%}"
+    return _MISSING if effect.change is None else percent_text(effect.change, 1)
 
 
 def heads_of(asked: Sensitivity) -> list[str]:

@@ -90,3 +90,27 @@ def test_a_systems_path_without_data_is_named(tmp_path: Path) -> None:
         known_systems("/nope")
     with pytest.raises(InputError, match=r"AIC systems_path: .* holds no performance data"):
         system_facts("h200_sxm", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"num_key_value_heads": 7}, "num_key_value_heads 7 does not divide num_attention_heads 32"),
+        ({"num_key_value_heads": 64}, "num_key_value_heads 64 does not divide num_attention_heads 32"),
+        (
+            {"hidden_size": 4100, "head_dim": None},
+            "hidden_size 4100 is not divisible by num_attention_heads 32, and no head_dim is given",
+        ),
+    ],
+)
+def test_heads_that_do_not_divide(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    config = bundled("meta-llama--Meta-Llama-3.1-8B") | changes
+    assert refusal(tmp_path, json.dumps(config)).endswith(problem)
+
+
+def test_heads_of_a_given_size_need_not_split_the_hidden_size(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(
+        json.dumps(bundled("meta-llama--Meta-Llama-3.1-8B") | {"hidden_size": 4100, "head_dim": 128})
+    )
+    assert config_problem(file) is None

@@ -20,6 +20,7 @@ from aisimulate.config.calibration import (
 from aisimulate.core.errors import InputError
 from aisimulate.fidelity.calibrate.fit import Family, Fit, Scales, Steps, fit
 from aisimulate.fidelity.calibrate.identified import doubts
+from aisimulate.fidelity.calibrate.judged import check_fit, held_out_doubts
 from aisimulate.fidelity.calibrate.look_ahead import LookAhead, look_aheads
 from aisimulate.fidelity.calibrate.loss import Errors, errors
 from aisimulate.fidelity.calibrate.offset import ttft_offset_ms
@@ -100,7 +101,7 @@ class _Trial:
 def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcome:
     """Fit pass times to the first requests of a log; deterministic.
 
-    Raises `InputError` when the settings do not suit, and what replays raise.
+    Raises `InputError` when the settings do not suit or what is found cannot be, and what replays raise.
     """
     _key(execution, options)  # refuses options that contradict the settings before anything is replayed
     count = min(options.fit_requests, len(log))
@@ -111,12 +112,13 @@ def calibrate(log: RequestLog, execution: Execution, options: Options) -> Outcom
         tried.append(_tried(log, other, options, count, [_family(tried[0].best.candidate, options)]))
     chosen = min(tried, key=lambda trial: trial.best.loss)
     best, replayer = chosen.best, chosen.replayer
-    notes += doubts(log, chosen.trials, count, best)
     replayed = replayer.replay(best.candidate)
     offset_ms = ttft_offset_ms(log, replayed, count)
     after = _both(log, replayed.later(offset_ms), count)
+    check_fit(log, best.candidate, offset_ms, tuple(part for part in after if part is not None))
+    notes += [*doubts(log, chosen.trials, count, best), *held_out_doubts(*after)]
     plain = Candidate(execution.spec.engine.rank.timing_mode)
-    calibration = _calibration(log, chosen.execution, options, best, after[0], notes, count)
+    calibration = _calibration(log, chosen.execution, options, best, after, notes, count)
     return Outcome(
         calibration=calibration.model_copy(update={"ttft_offset_ms": offset_ms}),
         before=None if options.table_free else _both(log, tried[0].replayer.replay(plain), count),
@@ -183,13 +185,13 @@ def _calibration(
     execution: Execution,
     options: Options,
     best: Fit,
-    training: Errors,
+    after: tuple[Errors, Errors | None],
     notes: list[str],
     count: int,
 ) -> Calibration:
     candidate = best.candidate
     model = candidate.step_model
-    told = {name: round(value, _DIGITS) for name, value in asdict(training).items() if value is not None}
+    training_error, held_out_error = map(_told, after)
     return Calibration(
         version=VERSION,
         key=_key(execution, options),
@@ -198,7 +200,8 @@ def _calibration(
         timing_mode=_mode(execution, candidate),
         scheduling_look_ahead=execution.spec.engine.rank.scheduling_look_ahead,
         step_model=None if model is None else StepModel(**model.model_dump(exclude={"type"})),
-        training_error=CalibrationError(**told),
+        training_error=training_error,
+        held_out_error=held_out_error,
         source=CalibrationSource(
             file=log.file,
             sha256=log.sha256,
@@ -208,6 +211,11 @@ def _calibration(
         ),
         notes=tuple(notes),
     )
+
+
+def _told(found: Errors | None) -> CalibrationError:
+    values = {} if found is None else asdict(found)
+    return CalibrationError(**{name: round(v, _DIGITS) for name, v in values.items() if v is not None})
 
 
 def _mode(execution: Execution, candidate: Candidate) -> TimingMode | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ROUNDED_MS = 1.5  # instants that were written in whole ms may seem so much out of order
 _LONGEST_MS = 7 * 24 * 3600 * 1000.0
 _MOST_TOKENS = 1e9
+_OTHER_SIZE = 100.0  # s and ms are 1,000 apart; the slowest request of a busy engine is far less
 
 
 def check_lengths(path: object, inputs: Floats, outputs: Floats) -> None:
@@ -56,3 +57,25 @@ def _rules(log: RequestLog) -> Iterator[tuple[npt.NDArray[np.bool_], str]]:
     yield log.e2e_ms > _LONGEST_MS, "it lasted for more than a week"
     if log.scheduled_ms is not None:
         yield log.first_token_ms - log.scheduled_ms < -_ROUNDED_MS, "it was scheduled after its first token"
+    yield from _unlike_others(log)
+
+
+def _unlike_others(log: RequestLog) -> Iterator[tuple[npt.NDArray[np.bool_], str]]:
+    """Find times of another size than those of the other requests.
+
+    A request that was preempted after its first token has one long gap, and one whose answer came at once
+    none. So both its time per token and its whole time between tokens must be of another size.
+    """
+    spans_ms = log.e2e_ms - log.ttft_ms
+    usual_tpot_ms, usual_span_ms, usual_ttft_ms = (_median(x) for x in (log.tpot_ms, spans_ms, log.ttft_ms))
+    rule = f"{_OTHER_SIZE:g} times that of the others"
+    long = (log.tpot_ms > _OTHER_SIZE * usual_tpot_ms) & (spans_ms > _OTHER_SIZE * usual_span_ms)
+    yield long, f"its time per output token is more than {rule}"
+    short = (log.tpot_ms * _OTHER_SIZE < usual_tpot_ms) & (spans_ms * _OTHER_SIZE < usual_span_ms)
+    yield short & (log.ttft_ms * _OTHER_SIZE < usual_ttft_ms), f"its times are less than 1/{rule}"
+
+
+def _median(values: Floats) -> float:
+    """Give the median of what is known and above 0; NaN without any, with which every comparison is false."""
+    told = values[np.isfinite(values) & (values > 0)]
+    return float(np.median(told)) if len(told) else float("nan")

@@ -63,7 +63,10 @@ class Fields:
         return InputError(f"{self.place}: {self._prefix}{name}: {rule}")
 
     def number(self, name: str) -> float | None:
-        """Give a finite number, or None where there is none. Raises InputError for anything else."""
+        """Give a finite number from 0 on, or None where there is none. Raises InputError for anything else.
+
+        Nothing that a result tells is negative: times, rates, lengths, counts, and instants of any clock.
+        """
         return self._number(name, self.values.get(name))
 
     def inside(self, name: str) -> Fields | None:
@@ -95,6 +98,8 @@ class Fields:
             return None
         if not is_measurable(value):
             raise self.error(name, f"{show(value)} is not a finite number")
+        if value < 0:
+            raise self.error(name, f"{show(value)} is negative: no time, rate or count is")
         return float(value)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aisimulate.core.shown import show
 from aisimulate.fidelity.measured.document import is_measurable
 from aisimulate.fidelity.measured.metrics import VALUE, named
 from aisimulate.fidelity.measured.run import MeasuredRun, Requests, column, in_ms, per_gap, since_first
@@ -114,6 +115,8 @@ def _gaps(fields: Fields) -> list[list[float]] | None:
     for place, row in enumerate(rows):
         if not isinstance(row, list) or not all(map(is_measurable, row)):
             raise fields.error(f"itls[{place}]", "is not a list of numbers")
+        if min(row, default=0) < 0:
+            raise fields.error(f"itls[{place}]", f"{show(min(row))} is negative: no time is")
         gaps.append([float(gap) for gap in row])
     return gaps
 

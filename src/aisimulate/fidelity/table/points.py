@@ -70,7 +70,7 @@ def fitted_point(load: float, measured: Means, simulate: Callable[[float], Means
             break
     raise InputError(
         f"load {load:g}: no factor on the pass times from {LOWEST_SCALE:g} to {HIGHEST_SCALE:g} "
-        f"gives the measured TPOT of {measured.tpot_ms:g} ms"
+        f"gives the measured TPOT of {measured.tpot_ms:g} ms: is it in another unit (s, ms)?"
     )
 
 

@@ -13,6 +13,7 @@ from aisimulate.config.document_file import read_document
 from aisimulate.config.text_file import read_text
 from aisimulate.core.errors import InputError, nearest
 from aisimulate.core.shown import show
+from aisimulate.fidelity.table.loads import REQUESTS_PER_SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,8 @@ _COLUMNS = {
 }
 LOADS = ("concurrency", "rate_rps")
 _LARGEST = 1e12
+MOST_IN_FLIGHT = 100_000
+"""The largest concurrency of a row: no deployment that one table is about has more in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,9 @@ def _row(where: str, record: Mapping[str, Any], by: str) -> TableRow:
     values = {name: _number(where, record, name) for name in (by, "ttft_ms", "tpot_ms")}
     if by == "concurrency" and values[by] != int(values[by]):
         raise InputError(f"{where}: {by} {values[by]:g} is not a whole number")
+    if by == "concurrency" and values[by] > MOST_IN_FLIGHT:
+        requests = f"a replay of {REQUESTS_PER_SLOT} requests a slot would never end"
+        raise InputError(f"{where}: {by} {values[by]:,.0f} is more than {MOST_IN_FLIGHT:,}: {requests}")
     return TableRow(values[by], values["ttft_ms"], values["tpot_ms"])
 
 

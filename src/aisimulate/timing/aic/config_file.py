@@ -26,6 +26,8 @@ _OPTIONAL = (
     "moe_intermediate_size",
     "num_nextn_predict_layers",
 )
+# Where one is given, heads do not split the hidden size.
+_HEAD_SIZES = ("head_dim", "attention_head_dim", "qk_nope_head_dim", "qk_head_dim", "kv_lora_rank")
 _AT_LEAST_ONE = (*_REQUIRED, "num_hidden_layers")
 
 
@@ -67,8 +69,24 @@ def _object_problem(config: dict[str, Any]) -> str | None:
             continue
         if value is not None or key in _REQUIRED:
             return _described(f"{path}.{key}".lstrip("."), value, f"a whole number from {least} on")
+    if problem := _heads_problem(section, path):
+        return problem
     if not isinstance(config.get("quantization_config") or {}, dict):
         return _described("quantization_config", config["quantization_config"], "an object")
+    return None
+
+
+def _heads_problem(section: dict[str, Any], path: str) -> str | None:
+    """Say what does not divide: KV heads the heads, and, where no head has a size, heads the hidden size."""
+    prefix = f"{path}." if path else ""
+    heads, hidden = section["num_attention_heads"], section["hidden_size"]
+    shared = section.get("num_key_value_heads")
+    if shared and heads % shared:
+        return f"{prefix}num_key_value_heads {shared} does not divide num_attention_heads {heads}"
+    told = any(section.get(name) for name in _HEAD_SIZES)
+    if not told and hidden % heads:
+        rule = f"is not divisible by num_attention_heads {heads}, and no head_dim is given"
+        return f"{prefix}hidden_size {hidden} {rule}"
     return None
 
 
