@@ -85,6 +85,7 @@ def _paths(run: RecordedRun) -> list[str | None]:
     asked = run.facts.get("asked", {}).get("workload", {}).get("trace_path")
     model = run.config.search_space.model_name
     named = [run.config.workload.trace_path, asked, model if is_path(model) else None]
+    named.append(run.facts.get("model_folder"))
     return [*named, str(run.path.parent.resolve()), str(Path.cwd()), str(Path.home())]
 
 
