@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def replayable_config(run: RecordedRun) -> SmartSearchConfig:
-    """Give the configuration of a recorded run with its trace and model as they were resolved, from any folder."""
+    """Give the configuration of a run with its trace and model as they were resolved, for any folder."""
     asked = run.facts.get("asked", {}).get("workload", {})
     workload = run.config.workload.model_copy(update={"trace_path": asked.get("trace_path")})
     space = run.config.search_space

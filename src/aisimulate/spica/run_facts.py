@@ -72,8 +72,8 @@ def asked_config(ledger: Ledger) -> SmartSearchConfig:
     place, name = ledger.facts.get("model_folder"), config.search_space.model_name
     if place is not None and model_folder(name) != place:
         raise InputError(
-            f"{ledger.path}: search_space.model_name: {show_path(name)} was {show_path(place)} when the search "
-            "began; go on from the folder where it is that"
+            f"{ledger.path}: search_space.model_name: {show_path(name)} was {show_path(place)} when the "
+            "search began; go on from the folder where it is that"
         )
     return config
 

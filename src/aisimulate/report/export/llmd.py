@@ -93,8 +93,8 @@ def _folder_remarks(deployment: Deployment) -> list[str]:
         return []
     name = deployment.model.rpartition("/")[2]
     return [
-        f"the model: its folder {deployment.model_folder} must be copied as {name} onto a volume that the claim "
-        f"{_CLAIM}, a placeholder, names; the chart mounts that"
+        f"the model: its folder {deployment.model_folder} must be copied as {name} onto a volume that the "
+        f"claim {_CLAIM}, a placeholder, names; the chart mounts that"
     ]
 
 
