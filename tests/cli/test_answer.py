@@ -7,7 +7,7 @@ import pytest
 from aisimulate.cli.runs import main
 from aisimulate.report.answer import answer_of_run, answer_text
 from aisimulate.report.cost import cost_per_million_tokens
-from aisimulate.report.evidence import evidence_line, rivals
+from aisimulate.report.evidence import evidence_line, rivals, verify_lines
 from aisimulate.report.figures import figures
 from aisimulate.report.front_plot import front_plot_lines
 from aisimulate.spica.config import Candidate, OptimizationGoal
@@ -49,7 +49,7 @@ def test_rivals_measured_differently_from_the_best_and_from_each_other(run):
     ranked = run.candidates
     copies = [ranked[0], ranked[0].model_copy(), ranked[1], ranked[1].model_copy(), *ranked[2:]]
     found = rivals(copies, figures(run.config.goal))
-    assert [rival.candidate for rival in found] == ranked[1:4]
+    assert [rival.candidate for rival in found] == ranked[1:3], "the next is 23 % behind"
     assert all(rival.gap.startswith("-") for rival in found)
     assert all(" against " in rival.metric for rival in found)
     assert rivals(ranked[:1], figures(run.config.goal)) == []
@@ -101,3 +101,24 @@ def test_a_goal_that_nobody_meets_has_nothing_to_verify(run):
     text = answer_text(answer, 3)
     assert "no candidate meets the SLA" in text
     assert "verify on hardware" not in text
+
+
+def scored(config, *values):
+    """Candidates of these throughputs."""
+    keys = ("output_throughput_tok_s", "mean_ttft_ms")
+    return [
+        Candidate(config=config, used_gpus=1, score=value, metrics=dict.fromkeys(keys, value))
+        for value in values
+    ]
+
+
+def test_what_is_far_behind_is_no_rival(run):
+    config = run.candidates[0].config
+    goal = OptimizationGoal.model_validate({"target": "throughput"})
+    near, far = scored(config, 100.0, 81.0, 79.0, 17.0), scored(config, 100.0, 79.0, 13.0)
+    assert [rival.gap for rival in rivals(near, figures(goal))] == ["-19.0%"]
+    assert rivals(far, figures(goal)) == []
+    assert verify_lines(goal, far) == [
+        "verify on hardware: no other result is within 20% of the first in throughput"
+    ]
+    assert verify_lines(goal, scored(config, 100.0, 100.0)) == [], "the same result is none to tell apart"

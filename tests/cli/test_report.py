@@ -315,6 +315,29 @@ def test_what_was_not_served_is_told(rejections, text):
     assert served == f"requests: 8 of 4,000 completed{text}"
 
 
+@pytest.mark.parametrize(("rejected", "is_told"), [(0, False), (40, False), (41, True), (3999, True)])
+def test_a_winner_that_rejects_much_of_the_work_is_told(rejected, is_told):
+    metrics = {"rejected_requests": rejected, "rejected_requests.too_long": rejected}
+    one = candidate(completed_requests=4000 - rejected, num_requests=4000, **metrics)
+    text = f"note: it rejects {share_text(rejected / 4000)} of the requests: too_long; its figures are of"
+    lines = ranking_text(OptimizationGoal(), [one], 5).splitlines()
+    assert any(line.startswith(text) for line in lines) is is_told
+
+
+def test_where_nothing_completed_there_are_no_latencies():
+    payload = payload_of_one_request()
+    payload["engine"] = {"rank": {"num_gpu_blocks": 1, "block_size": 4}}
+    report = execute(payload) | {"confidence": {"grade": "high", "reasons": []}}
+    assert report["rejected_requests"] == 1
+    text = replay_text(report)
+    (reason,) = report["rejection_reasons"]
+    assert f"note: all 1 requests were rejected ({reason}): there is nothing to measure" in text
+    assert "confidence" not in text
+    rows = [line.split() for line in text.splitlines() if "(ms)" in line]
+    assert len(rows) == 5
+    assert all(row[-7:] == ["N/A"] * 7 for row in rows)
+
+
 def test_the_itl_column_shows_the_longest_stall():
     metrics = {"median_itl_ms": 18.4, "p99_itl_ms": 9.0, "max_itl_ms": 12345.6}
     out = ranking_text(OptimizationGoal(), [candidate(**metrics)], 5)

@@ -124,7 +124,14 @@ def test_rivals_and_evidence(page):
     for fact in ("0.12.0", "vllm 0.24.0 on h200_sxm", "additive", "c0ffee"):
         assert fact in page.texts["evidence"]
     rivals = page.texts["rivals-table"]
-    assert rivals.count(" against ") == 3
+    assert rivals.count(" against ") == 2, "the next lies too far behind"
+
+
+def test_a_first_one_that_stands_alone_is_said_to(run, monkeypatch):
+    monkeypatch.setattr("aisimulate.report.evidence.NEAR", 0.01)
+    page = Page(page_html(run))
+    assert "rivals-table" not in page.texts
+    assert "no other result is within 1% of the first in " in page.texts["evidence"]
 
 
 @pytest.mark.parametrize("target", ["pareto", "goodput_per_gpu"])

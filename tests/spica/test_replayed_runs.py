@@ -59,3 +59,16 @@ def test_drafts_that_are_drawn_spread(tmp_path, capsys):
 
 def test_where_nothing_is_drawn_it_is_said(tmp_path, capsys):
     assert replayed_with_seeds(tmp_path, capsys, router_mode=["round_robin"]) == "nothing is drawn"
+
+
+def test_a_winner_that_rejects_most_of_the_work_is_told_beside_the_plain_lines(tmp_path, capsys):
+    lengths = [50, 500, 500]
+    trace = tmp_path / "t.jsonl"
+    trace.write_text("".join(f'{{"input_length": {size}, "output_length": 4}}\n' for size in lengths))
+    document = yaml.safe_load(SEARCH)
+    document["search_space"] |= {"context_length": 100, "router_mode": ["round_robin"]}
+    document["workload"] = {"trace_path": str(trace), "trace_format": "lengths", "replay_concurrency": 3}
+    path = tmp_path / "search.yaml"
+    path.write_text(yaml.safe_dump(document))
+    assert main(["--config", str(path), "--quiet", "--no-run", "--format", "lines"]) == 0
+    assert "note: the first candidate rejects 66.7% of the requests" in capsys.readouterr().err

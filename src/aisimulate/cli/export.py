@@ -17,6 +17,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.report.export.deployment import Export
 from aisimulate.report.export.targets import TARGETS, export_candidate
 from aisimulate.report.files import check_new, check_writable, write_file
+from aisimulate.spica.run_facts import recorded_model_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
         export = _payload(run, arguments.candidate)
     else:
         _, candidate = find_candidate(run, arguments.candidate)
-        export = export_candidate(candidate.config, run.config.goal, arguments.to)
+        export = export_candidate(candidate.config, run.config.goal, arguments.to, _model_folder(run))
     for remark in export.remarks:
         say(f"{_PROG}: not expressed: {remark}")
     if arguments.output is not None:
@@ -73,6 +74,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.overwrite:
         raise InputError("--overwrite: has no effect without --output")
     return show(_PROG, _joined(export), DONE)
+
+
+def _model_folder(run: RecordedRun) -> str | None:
+    return recorded_model_folder(run.facts, run.config.search_space.model_name)
 
 
 def _payload(run: RecordedRun, name: str) -> Export:

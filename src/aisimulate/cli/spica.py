@@ -24,6 +24,7 @@ from aisimulate.report.files import check_writable
 from aisimulate.report.near_misses import near_miss_lines
 from aisimulate.report.ranking import ranking_lines
 from aisimulate.report.search_file import read_search
+from aisimulate.report.winner import rejection_notes
 from aisimulate.spica.ledger import Ledger, LedgerError
 from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.plan import plan_search
@@ -200,6 +201,9 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
     remark = _remark(result)
     if remark:
         say(remark)
+    if arguments.format != "table":  # which tells it below the winner
+        for note in rejection_notes(result.candidates):
+            say(f"note: the first candidate {note}")
     for line in near_miss_lines(result.near_misses):
         say(line)
     if (result.interrupted or result.out_of_time) and ledger is not None:

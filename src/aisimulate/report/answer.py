@@ -92,7 +92,5 @@ def answer_text(answer: Answer, top: int, gpu_hour_price: float | None = None) -
         answer.goal, answer.ranked, top, gpu_hour_price=gpu_hour_price, numbers=answer.numbers
     )
     lines = front_plot_lines(answer.goal, answer.ranked, answer.measured)
-    verify = verify_lines(answer.goal, answer.ranked)
-    if verify:
-        lines += ["verify on hardware against the closest others:", *(f"  {line}" for line in verify)]
+    lines += verify_lines(answer.goal, answer.ranked)
     return ranking + "\n".join([*lines, answer.evidence, ""])

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from aisimulate.spica.config import Candidate, OptimizationGoal, SmartSearchConfig
 
 _RIVALS = 3
+NEAR = 0.2
+"""A candidate is close to the first where its goal is this share of it apart at most."""
+
 _DIGEST_DIGITS = 12
 TIMING_MODES = {
     "additive": "the time of its prefill plus that of its decode",
@@ -91,35 +94,56 @@ def timing_mode_of(config: SmartSearchConfig) -> str:
 
 
 def verify_lines(goal: OptimizationGoal, ranked: Sequence[Candidate]) -> list[str]:
-    """Name the closest candidates of other results, for the terminal.
+    """Name the closest candidates of other results, or say that none comes near, for the terminal.
 
-    None when all measured the same, or no request met the SLA, so that there is no winner.
+    Nothing when all measured the same, or no request met the SLA, so that there is no winner.
     """
     if is_sla_missed(goal, ranked):
         return []
     found = rivals(ranked, figures(goal))
+    if not found and has_other_results(ranked):
+        return ["verify on hardware: " + nothing_near_text(goal.targets[0].value)]
     telling = telling_fields(ranked)
     target = goal.targets[0].value
-    return [
-        f"{candidate_text(rival.candidate, telling)}: {target} {rival.gap}; {rival.metric}" for rival in found
+    lines = [
+        f"  {candidate_text(rival.candidate, telling)}: {target} {rival.gap}; {rival.metric}"
+        for rival in found
     ]
+    return ["verify on hardware against the closest others:", *lines] if lines else []
+
+
+def has_other_results(ranked: Sequence[Candidate]) -> bool:
+    """Whether any candidate measured differently from the first."""
+    return any(candidate.metrics != ranked[0].metrics for candidate in ranked[1:])
+
+
+def nothing_near_text(figure: str) -> str:
+    """Say that the first stands alone in a figure."""
+    return f"no other result is within {NEAR:.0%} of the first in {figure}"
 
 
 def rivals(ranked: Sequence[Candidate], shown: Sequence[Figure]) -> list[Rival]:
-    """Find the candidates closest behind the first that measured differently from it and from each other."""
+    """Find the candidates behind the first, near it, that measured differently from it and each other."""
     found: list[Rival] = []
     seen = [candidate.metrics for candidate in ranked[:1]]
     for candidate in ranked[1:]:
-        if candidate.metrics in seen:
-            continue  # a setting that never mattered
+        best, other = shown[0].value(ranked[0]), shown[0].value(candidate)
+        if not _is_near(best, other) or candidate.metrics in seen:
+            continue  # far off, or a setting that never mattered
         seen.append(candidate.metrics)
         figure = _most_different(shown, ranked[0], candidate)
-        gap = _gap_text(shown[0].value(ranked[0]), shown[0].value(candidate))
+        gap = _gap_text(best, other)
         metric = f"{figure.title} {figure.text(ranked[0])} against {figure.text(candidate)}"
         found.append(Rival(candidate, gap, metric))
         if len(found) == _RIVALS:
             break
     return found
+
+
+def _is_near(best: float | None, other: float | None) -> bool:
+    if best is None or other is None:
+        return best is other
+    return abs(other - best) <= NEAR * abs(best)
 
 
 def _gap_text(best: float | None, other: float | None) -> str:

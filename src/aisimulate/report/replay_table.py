@@ -46,6 +46,8 @@ def replay_text(report: Mapping[str, Any]) -> str:
 
 
 def _metric_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    if not report["completed_requests"]:
+        return [(title, *(_MISSING,) * len(_STATISTICS)) for title, _ in _METRICS]
     marked = _ENGINE_METRICS if "frontend" in report else frozenset()
     return [
         (
@@ -84,15 +86,28 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
         )
     for reason, count in report["rejection_reasons"].items():
         lines.append(f"rejected: {count:,} because {reason}")
+    lines += _nothing_measured(report)
     notes = [*report.get("notes", ()), *_advisories(report.get("provenance", {}))]
     lines += [f"note: {note}" for note in notes]
     return [*lines, *_calibrations(report.get("provenance", {})), *_confidence(report), _evidence(report)]
 
 
+def _nothing_measured(report: Mapping[str, Any]) -> list[str]:
+    """Say why there are no latencies where no request completed."""
+    arrived = report["num_requests"]
+    if report["completed_requests"] or not arrived:
+        return []
+    if report["rejected_requests"] < arrived:
+        return ["note: no request completed: there is nothing to measure"]
+    reasons = ", ".join(report["rejection_reasons"])
+    why = f" ({reasons})" if reasons else ""
+    return [f"note: all {arrived:,} requests were rejected{why}: there is nothing to measure"]
+
+
 def _confidence(report: Mapping[str, Any]) -> list[str]:
-    """Say how far the data can be trusted, where somebody looked."""
+    """Say how far the data can be trusted, where somebody looked and anything was measured."""
     found = report.get("confidence")
-    if found is None:
+    if found is None or not report["completed_requests"]:
         return []
     reasons = "; ".join(found["reasons"])
     return [f"confidence in the data: {found['grade']}" + (f" ({reasons})" if reasons else "")]

@@ -9,6 +9,7 @@ import yaml
 from aisimulate.report.attainment import attainment_lines
 from aisimulate.report.launch import launch_lines, surrounding_lines
 from aisimulate.report.missed_sla import is_sla_missed, missed_lines, nearest_to_sla
+from aisimulate.report.numbers import share_text
 from aisimulate.spica.evaluator import REJECTION_PREFIX
 from aisimulate.spica.summary import headline_target
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aisimulate.spica.config import Candidate, OptimizationGoal
+
+
+_TOLERATED_REJECTIONS = 0.01
 
 
 def winner_lines(goal: OptimizationGoal, candidates: Sequence[Candidate]) -> list[str]:
@@ -43,10 +47,23 @@ def _winner(goal: OptimizationGoal, candidates: Sequence[Candidate]) -> tuple[st
 def _candidate_lines(candidate: Candidate) -> list[str]:
     chosen = {key: value for key, value in candidate.config.items() if value is not None}
     lines = [*_indented(yaml.safe_dump(chosen, sort_keys=False)), served_text(candidate)]
+    lines += [f"note: it {text}" for text in rejection_notes([candidate])]
     launch = launch_lines(candidate.config)
     if launch:
         lines += ["launch:", *_indented("\n".join([*launch, *surrounding_lines(candidate.config)]))]
     return lines
+
+
+def rejection_notes(ranked: Sequence[Candidate]) -> list[str]:
+    """Say of the first candidate that it rejects much of the work, which makes it look better than it is."""
+    for candidate in ranked[:1]:
+        rejected, arrived = (candidate.metrics.get(f"{name}_requests") for name in ("rejected", "num"))
+        if rejected and arrived and rejected / arrived > _TOLERATED_REJECTIONS:
+            return [
+                f"rejects {share_text(rejected / arrived)} of the requests"
+                f"{_reasons_text(candidate)}; its figures are of the others alone"
+            ]
+    return []
 
 
 def served_text(candidate: Candidate) -> str:

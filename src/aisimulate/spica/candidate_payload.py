@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.spica.deploy import deployment_of_goal
 from aisimulate.spica.evaluator import ReplayEvaluator
+from aisimulate.spica.run_facts import recorded_model_folder
 from aisimulate.spica.trace_facts import read_trace_facts
 
 if TYPE_CHECKING:
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
 
 
 def replayable_config(run: RecordedRun) -> SmartSearchConfig:
-    """Give the configuration of a recorded run with its trace as it was resolved, from any folder."""
+    """Give the configuration of a run with its trace and model as they were resolved, for any folder."""
     asked = run.facts.get("asked", {}).get("workload", {})
     workload = run.config.workload.model_copy(update={"trace_path": asked.get("trace_path")})
-    return run.config.model_copy(update={"workload": workload})
+    space = run.config.search_space
+    folder = recorded_model_folder(run.facts, space.model_name)
+    if folder is not None:
+        space = space.model_copy(update={"model_name": folder})
+    return run.config.model_copy(update={"workload": workload, "search_space": space})
 
 
 def candidate_evaluator(asked: SmartSearchConfig) -> ReplayEvaluator:
@@ -32,7 +37,7 @@ def plan_and_load(asked: SmartSearchConfig, candidate: Candidate) -> tuple[Deplo
 
     Raises AISimulateError, ValueError, KeyError or TypeError for a record of another version.
     """
-    config = candidate.config
+    config = {**candidate.config, "model_name": asked.search_space.model_name}
     plan = deployment_of_goal(config, asked.goal)
     if plan.max_model_len is None:
         plan = dataclasses.replace(plan, max_model_len=read_trace_facts(asked).model_context_tokens)

@@ -9,11 +9,15 @@ from pydantic import ValidationError
 
 from aisimulate.config.messages import one_line
 from aisimulate.core.errors import InputError
+from aisimulate.core.shown import show_path
 from aisimulate.spica.config import RECORDED, SmartSearchConfig
 from aisimulate.spica.dedupe import digest
 from aisimulate.spica.versions import program_versions
+from aisimulate.timing.aic.names import model_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aisimulate.spica.batch import OnEnd
     from aisimulate.spica.evaluate import EvaluationContext, Prepared
     from aisimulate.spica.ledger import Ledger
@@ -48,10 +52,14 @@ def begin_run(ledger: Ledger, asked: SmartSearchConfig, plan: SearchPlan, contex
     for name, what in _FIXED.items():
         if name in earlier and earlier[name] != facts[name]:
             raise InputError(f"{ledger.path}: was made with {what}; start a new run")
-    config["workload"]["trace_path"] = trace
+    # As it was first asked: who goes on with a run was given the resolved path.
+    config["workload"]["trace_path"] = earlier.get("config", {}).get("workload", {}).get("trace_path", trace)
     given = asked.model_dump(mode="json", exclude_unset=True)
     if trace is not None:  # a run may be continued from another folder
         given["workload"]["trace_path"] = str(Path(trace).resolve())
+    place = model_folder(plan.config.search_space.model_name)
+    if place is not None:
+        facts["model_folder"] = place
     ledger.describe(**facts, config=config, asked=given, status="running")
 
 
@@ -60,7 +68,25 @@ def asked_config(ledger: Ledger) -> SmartSearchConfig:
     given = ledger.facts.get("asked")
     if given is None:
         raise InputError(f"{ledger.path}: its search never began; start it anew")
-    return recorded_config(ledger, given)
+    config = recorded_config(ledger, given)
+    place, name = ledger.facts.get("model_folder"), config.search_space.model_name
+    if place is not None and model_folder(name) != place:
+        raise InputError(
+            f"{ledger.path}: search_space.model_name: {show_path(name)} was {show_path(place)} when the "
+            "search began; go on from the folder where it is that"
+        )
+    return config
+
+
+def recorded_model_folder(facts: Mapping[str, Any], name: str) -> str | None:
+    """Give the absolute path of a run's model, None where it is no folder.
+
+    Records of earlier versions do not say it; their paths are taken from here.
+    """
+    recorded = facts.get("model_folder")
+    if recorded is not None:
+        return str(recorded)
+    return model_folder(name) if name.startswith((".", "~", "/")) else None
 
 
 def recorded_config(ledger: Ledger, given: object) -> SmartSearchConfig:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aisimulate.report.engines.command import option
 from aisimulate.report.export.config_map import FOLDER, config_map, mount_files
 from aisimulate.report.export.coverage import unexpressed
-from aisimulate.report.export.deployment import GPUS_PER_NODE, Export, refuse_nodes
+from aisimulate.report.export.deployment import GPUS_PER_NODE, Export, mount_remarks, refuse_nodes
 from aisimulate.report.export.fronts import NIXL_HOST, PORT, Front, balancer, own_address, pair_front
 from aisimulate.report.export.texts import head, yaml_text
 
@@ -53,7 +53,7 @@ def export_kubernetes(deployment: Deployment, target: str) -> Export:
     Raises InputError for workers that span nodes.
     """
     refuse_nodes(deployment, target)
-    remarks = unexpressed(deployment, ())
+    remarks = [*unexpressed(deployment, ()), *mount_remarks(deployment)]
     is_joined = _transfers_by_nixl(deployment)
     if deployment.is_pair and not is_joined:
         remarks.append(_PAIR_REMARK)
@@ -108,6 +108,9 @@ def _service(deployment: Deployment, pool: Pool, first_gpu: int) -> dict[str, An
     if _transfers_by_nixl(deployment):
         service["entrypoint"] = ["/bin/sh", "-c", _AT_OWN_ADDRESS, "vllm"]
     service["volumes"] += [f"./{name}:{FOLDER}/{name}:ro" for name in pool.command.files]
+    if deployment.model_folder is not None:
+        source, inside = _escaped(deployment.model_folder), _escaped(deployment.model)
+        service["volumes"].append({"type": "bind", "source": source, "target": inside, "read_only": True})
     return service
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 GPUS_PER_NODE = 8
 """Workers of more GPUs span nodes."""
+
+MODELS = "/models"
+"""Where containers find a model that lies in a folder."""
 
 _NAME_LENGTH = 40
 
@@ -36,11 +40,15 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A candidate to export. `planner` are the settings of its planner, as the reference names them."""
+    """A candidate to export. `planner` are the settings of its planner, as the reference names them.
+
+    `model_folder` is where its model lies on this machine, if it lies in a folder.
+    """
 
     config: Mapping[str, Any]
     pools: tuple[Pool, ...]
     planner: dict[str, Any] | None
+    model_folder: str | None = None
 
     @property
     def backend(self) -> str:
@@ -87,19 +95,38 @@ class Export:
     remarks: list[str] = field(default_factory=list)
 
 
-def deployment_of(config: Mapping[str, Any], planner: dict[str, Any] | None) -> Deployment:
-    """Gather what a candidate's configuration says.
+def deployment_of(
+    config: Mapping[str, Any],
+    planner: dict[str, Any] | None,
+    model_folder: str | None = None,
+    *,
+    in_containers: bool = False,
+) -> Deployment:
+    """Gather what a candidate's configuration says; a model in a folder is named by where engines find it.
 
     Raises:
         InputError: no command is known for its engine.
     """
+    if model_folder is not None:
+        name = f"{MODELS}/{PurePath(model_folder).name}" if in_containers else model_folder
+        config = {**config, "model_name": name}
     pools = []
     for role in (Role(config, name) for name in roles(config)):
         command = engine_command(role)
         if command is None:
             raise InputError(f"backend {config.get('backend')!r}: no command is known that starts it")
         pools.append(Pool(role, command))
-    return Deployment(config, tuple(pools), planner if scales(config) else None)
+    return Deployment(config, tuple(pools), planner if scales(config) else None, model_folder)
+
+
+def mount_remarks(deployment: Deployment) -> list[str]:
+    """Say that a model in a folder has to be brought to the containers, which nothing here does."""
+    if deployment.model_folder is None:
+        return []
+    return [
+        f"the model: its folder {deployment.model_folder} must be mounted into every engine's container as "
+        f"{deployment.model}, a placeholder; nothing here mounts it"
+    ]
 
 
 def refuse_nodes(deployment: Deployment, target: str) -> None:

@@ -13,7 +13,7 @@ from aisimulate.report.engines.command import option
 from aisimulate.report.engines.trtllm import engine_file_lines
 from aisimulate.report.export.config_map import FOLDER, config_map, mount_files
 from aisimulate.report.export.coverage import ADMISSION, PLANNER, ROUTER, unexpressed
-from aisimulate.report.export.deployment import GPUS_PER_NODE, Export
+from aisimulate.report.export.deployment import GPUS_PER_NODE, Export, mount_remarks
 from aisimulate.report.export.texts import head, yaml_text
 
 if TYPE_CHECKING:
@@ -50,7 +50,11 @@ def export_dynamo(deployment: Deployment, target: str) -> Export:
     Raises InputError for a planner that Dynamo has not.
     """
     del target
-    remarks = [*unexpressed(deployment, (ROUTER, ADMISSION, PLANNER)), *_image_remarks(deployment)]
+    remarks = [
+        *unexpressed(deployment, (ROUTER, ADMISSION, PLANNER)),
+        *mount_remarks(deployment),
+        *_image_remarks(deployment),
+    ]
     files = _config_files(deployment)
     components = [_frontend(deployment), *(_worker(deployment, pool) for pool in deployment.pools)]
     if deployment.planner is not None:

@@ -18,6 +18,8 @@ CHART_VERSION = "v0.4.12"
 _IMAGE = "ghcr.io/llm-d/llm-d-cuda:latest"
 # Behind the routing sidecar of a decode pod, and of a pod that is alone.
 _PROXIED_PORT, _PORT, _NIXL_PORT = 8200, 8000, 5600
+# The volume claim of a model that is on no hub, for the user to name.
+_CLAIM = "model-volume"
 _PREFIX_WEIGHT, _QUEUE_WEIGHT = 2, 1
 
 
@@ -34,6 +36,7 @@ def export_llmd(deployment: Deployment, target: str) -> Export:
     refuse_nodes(deployment, target)
     remarks = [
         *unexpressed(deployment, (ROUTER,)),
+        *_folder_remarks(deployment),
         *_router_remarks(deployment),
         f"the engine's version: the image is {_IMAGE}; vllm {deployment.version} was simulated",
     ]
@@ -63,8 +66,7 @@ def _values(deployment: Deployment) -> dict[str, Any]:
     values: dict[str, Any] = {
         "multinode": False,
         "modelArtifacts": {
-            "name": deployment.model,
-            "uri": f"hf://{deployment.model}",
+            **_model_place(deployment),
             "size": "500Gi",
             "authSecretName": "hf-token-secret",
             "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": deployment.name},
@@ -77,6 +79,23 @@ def _values(deployment: Deployment) -> dict[str, Any]:
     for name in ("decode", "prefill"):
         values[name] = _pool_values(deployment, pools[name]) if name in pools else {"create": False}
     return values
+
+
+def _model_place(deployment: Deployment) -> dict[str, str]:
+    if deployment.model_folder is None:
+        return {"name": deployment.model, "uri": f"hf://{deployment.model}"}
+    name = deployment.model.rpartition("/")[2]
+    return {"name": name, "uri": f"pvc://{_CLAIM}/{name}"}
+
+
+def _folder_remarks(deployment: Deployment) -> list[str]:
+    if deployment.model_folder is None:
+        return []
+    name = deployment.model.rpartition("/")[2]
+    return [
+        f"the model: its folder {deployment.model_folder} must be copied as {name} onto a volume that the "
+        f"claim {_CLAIM}, a placeholder, names; the chart mounts that"
+    ]
 
 
 def _pool_values(deployment: Deployment, pool: Pool) -> dict[str, Any]:

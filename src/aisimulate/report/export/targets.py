@@ -28,11 +28,20 @@ TARGETS = {
 }
 
 
-def export_candidate(config: Mapping[str, Any], goal: OptimizationGoal, target: str) -> Export:
+def export_candidate(
+    config: Mapping[str, Any], goal: OptimizationGoal, target: str, model_folder: str | None = None
+) -> Export:
     """Write a candidate's files for one of `TARGETS`.
+
+    `model_folder` is the absolute path of a model that lies in a folder. Commands name it; containers
+    name a folder of their own, into which it has to be mounted.
 
     Raises:
         InputError: the target cannot start it; what it can start but not set is in the remarks.
     """
     plan = deployment_of_goal(config, goal)
-    return TARGETS[target](deployment_of(config, plan.planner_config), target)
+    write = TARGETS[target]
+    deployment = deployment_of(
+        config, plan.planner_config, model_folder, in_containers=write is not export_scripts
+    )
+    return write(deployment, target)

@@ -9,7 +9,14 @@ import yaml
 
 from aisimulate.report.calibration import calibration_line
 from aisimulate.report.confidence import candidate_confidence_text
-from aisimulate.report.evidence import TIMING_MODES, frontend_text, rivals, timing_mode_of
+from aisimulate.report.evidence import (
+    TIMING_MODES,
+    frontend_text,
+    has_other_results,
+    nothing_near_text,
+    rivals,
+    timing_mode_of,
+)
 from aisimulate.spica.config import Workload
 from aisimulate.spica.outcome import Status
 from aisimulate.spica.reported import reported
@@ -97,6 +104,13 @@ def numbered_rivals(rows: Sequence[Row], shown: Sequence[Figure]) -> list[Number
         row = by_candidate[id(rival.candidate)]
         found.append(NumberedRival(row.number, row.label, rival.gap, rival.metric))
     return found
+
+
+def stands_alone(rows: Sequence[Row], shown: Sequence[Figure]) -> str:
+    """Say so where other results were measured and none comes near the first; else empty."""
+    ranked = reported([row.candidate for row in rows])
+    is_alone = has_other_results(ranked) and not rivals(ranked, shown)
+    return nothing_near_text(shown[0].title) if is_alone else ""
 
 
 def question(config: Mapping[str, Any], scrubber: Scrubber) -> dict[str, str]:

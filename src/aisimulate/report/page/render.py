@@ -17,7 +17,7 @@ from aisimulate.report.figures import figures
 from aisimulate.report.inside import origins_text
 from aisimulate.report.numbers import share_text
 from aisimulate.report.page.candidates import candidate_rows, candidates_data, importances, knobs
-from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question
+from aisimulate.report.page.facts import asked_yaml, counts, evidence, numbered_rivals, question, stands_alone
 from aisimulate.report.page.rejected import rejected_groups
 from aisimulate.report.page.scrub import Scrubber, is_path
 from aisimulate.report.runs import comparison_rows
@@ -69,6 +69,7 @@ def page_html(
             rejected=rejected_groups(run, scrubber),
             evidence=data["evidence"],
             rivals=numbered_rivals(rows, shown),
+            stands_alone=stands_alone(rows, shown),
             comparison=[] if other is None else scrubber.value(comparison_rows(run, other)),
             data=script_json(scrubber.value(data)),
             scripts=scripts,
@@ -85,6 +86,7 @@ def _paths(run: RecordedRun) -> list[str | None]:
     asked = run.facts.get("asked", {}).get("workload", {}).get("trace_path")
     model = run.config.search_space.model_name
     named = [run.config.workload.trace_path, asked, model if is_path(model) else None]
+    named.append(run.facts.get("model_folder"))
     return [*named, str(run.path.parent.resolve()), str(Path.cwd()), str(Path.home())]
 
 

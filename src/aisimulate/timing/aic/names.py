@@ -71,6 +71,14 @@ def resolve_model(name: str, allow_download: bool = False) -> str:
     )
 
 
+def model_folder(name: str) -> str | None:
+    """Give the absolute path of a model that is named as a folder; None for a bundled or a hub's one."""
+    is_path = name.startswith((".", "~")) or Path(name).is_absolute()
+    if not is_path and (name in bundled_models() or not _is_folder(name)):
+        return None
+    return os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - links keep their names
+
+
 @lru_cache(maxsize=128)
 def model_facts(name: str, allow_download: bool = False) -> ModelFacts:
     """Read a model's configuration. Raises like `resolve_model`, or `ModelNotAvailable` if unreadable."""
