@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.cli.run_files import find_run
@@ -13,9 +14,8 @@ from aisimulate.spica.reported import was_short
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
 
-    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.recorded_run import RecordedRun
 
 _BEST = "best"
@@ -35,6 +35,20 @@ def run_of(path: Path) -> RecordedRun:
     """Read the run in a file. Raises InputError when it is none."""
     with Ledger.open_ledger(path) as ledger:
         return read_run(ledger)
+
+
+def input_files(run: RecordedRun) -> list[Path]:
+    """List the files that a recorded search rests on, which no output may replace: record, trace, model."""
+    return [run.path, *search_inputs(replayable_config(run))]
+
+
+def search_inputs(config: SmartSearchConfig) -> list[Path]:
+    """List the files that a search reads: its trace, and the `config.json` of a model in a folder."""
+    trace = config.workload.trace_path
+    return [
+        *([] if trace is None else [Path(trace)]),
+        Path(config.search_space.model_name) / "config.json",
+    ]
 
 
 def find_candidate(run: RecordedRun, name: str) -> tuple[int, Candidate]:

@@ -11,7 +11,7 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.page_server import serve_page
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.cli.recorded import add_run_argument, named_run, run_of
+from aisimulate.cli.recorded import add_run_argument, input_files, named_run, run_of
 from aisimulate.cli.run_files import find_run
 from aisimulate.core.errors import InputError
 from aisimulate.report.files import check_page, check_writable, write_file
@@ -85,11 +85,11 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.port is not None:
         raise InputError("--port: has no effect without --serve")
     output = arguments.output or Path(f"{path.stem}.html")
-    check_writable(output, [path])
+    run = run_of(path)
+    check_writable(output, input_files(run))
     if not arguments.overwrite:
         check_page(output)
     other = None if arguments.compare is None else named_run(arguments.compare)
-    run = run_of(path)
     inside = {
         row.number: look_inside(replayable_config(run), row.candidate)
         for row in candidate_rows(run)[: arguments.inside]

@@ -13,11 +13,12 @@ from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.recorded import (
     add_run_argument,
     find_candidate,
+    input_files,
     named_run,
     ranked_candidates,
     run_of,
 )
-from aisimulate.cli.run_files import all_runs, find_run
+from aisimulate.cli.run_files import all_runs
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.report.again import again_text, replay_again, replay_with_seeds, spread_text
@@ -104,11 +105,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    path = find_run(arguments.run_name)
-    text = _EXPORTS[arguments.format](run_of(path))
+    run = named_run(arguments.run_name)
+    text = _EXPORTS[arguments.format](run)
     if arguments.output is None:
         return show(_PROG, text, DONE)
-    check_writable(arguments.output, [path])
+    check_writable(arguments.output, input_files(run))
     write_file(arguments.output, text)
     return DONE
 

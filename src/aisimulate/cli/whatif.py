@@ -11,7 +11,7 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.overrides import add_set_option
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.cli.recorded import find_candidate, named_run
+from aisimulate.cli.recorded import find_candidate, input_files, named_run
 from aisimulate.cli.simulate import load_payload
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
@@ -118,7 +118,7 @@ def _of_payload(arguments: argparse.Namespace) -> int:
 def _of_run(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
     if arguments.html is not None:
-        check_writable(arguments.html, [run.path], "--html")
+        check_writable(arguments.html, input_files(run), "--html")
         check_page(arguments.html, "--html")
     _, chosen = find_candidate(run, arguments.candidate or "best")
     target = _target(arguments, run)
