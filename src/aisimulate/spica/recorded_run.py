@@ -52,6 +52,27 @@ def read_run(ledger: Ledger) -> RecordedRun:
     if "config" not in facts:
         raise InputError(f"{ledger.path}: its search never began")
     config = recorded_config(ledger, facts["config"])
+    if facts.get("asked"):
+        recorded_config(ledger, facts["asked"])
     attempts = list(ledger.attempts())
+    for attempt in attempts:
+        if attempt.outcome.candidate is not None:
+            _check_complete(ledger.path, attempt.number, attempt.outcome.candidate, config)
     found = [a.outcome.candidate for a in attempts if a.outcome.candidate is not None and not a.cached]
     return RecordedRun(ledger.path, facts, config, attempts, answer(found, config.goal))
+
+
+def _check_complete(path: Path, number: int, candidate: Candidate, config: SmartSearchConfig) -> None:
+    """Raise InputError for a candidate without what every reader of a record needs of it."""
+    lacking = [f"candidate.config.{name}" for name in ("deployment_mode",) if name not in candidate.config]
+    if candidate.config.get("kv_load_ratio") is not None and candidate.config.get("concurrency") is None:
+        lacking.append("candidate.config.concurrency")
+    if config.goal.is_pareto:
+        found = candidate.objectives or {}
+        lacking += [
+            f"candidate.objectives.{target.value}"
+            for target in config.goal.targets
+            if target.value not in found
+        ]
+    if lacking:
+        raise InputError(f"{path}: is damaged: attempt {number}: {lacking[0]} is missing")
