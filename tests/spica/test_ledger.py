@@ -367,10 +367,6 @@ def test_a_search_goes_on_without_a_record_where_none_can_be_written(config, tmp
         ("UPDATE attempt SET outcome = '{}'", "is damaged: attempt 1: 'status' is missing"),
         ("UPDATE attempt SET outcome = '[1]'", "attempt 1: outcome: expected a mapping, got [1]"),
         ("UPDATE attempt SET outcome = 'null'", "attempt 1: outcome: expected a mapping, got None"),
-        (
-            'UPDATE attempt SET outcome = replace(outcome, \'"replicas":2\', \'"replicas":"x"\')',
-            "attempt 1: ",
-        ),
         ("UPDATE attempt SET round = 'x'", "attempt 1: round is 'x'"),
         ("UPDATE run SET value = 'NaN' WHERE name = 'seed'", "run 'seed': NaN is no finite number"),
         ("UPDATE run SET value = '[3]' WHERE name = 'seed'", "run 'seed': expected a whole number, got [3]"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from aisimulate.core.errors import nearest
 from aisimulate.core.shown import cut
+from aisimulate.spica.deploy import DISK_FIELDS, OFFLOAD_FIELDS
 from aisimulate.spica.parallel_enum import BACKENDS, ROLES
 
 if TYPE_CHECKING:
@@ -19,10 +20,18 @@ _ENGINE_COUNTS = ("max_num_batched_tokens", "max_num_seqs", "block_size")
 _COUNTS = frozenset(
     [prefix + name for prefix in ("", "prefill_", "decode_") for name in _SHAPE_FIELDS]
     + [f"{role}_{name}" for role in ("agg", "prefill", "decode") for name in _ENGINE_COUNTS]
-    + ["context_length", "concurrency"]
+    + ["used_gpus", "gpu_budget"]
+)
+_OPTIONAL_COUNTS = frozenset({"context_length", "concurrency"})
+_TEXTS = frozenset({"model_name", "hardware_sku", "backend_version", "router_mode", "planner_scaling_policy"})
+_NUMBERS = frozenset(
+    [f"{role}_gpu_memory_utilization" for role in ("agg", "prefill", "decode")]
+    + ["aic_nextn", "startup_time", "kv_load_ratio"]
+    + [name for name in (*OFFLOAD_FIELDS, *DISK_FIELDS) if name != "g3_scope"]
 )
 _NAMES: dict[str, Iterable[str]] = {"deployment_mode": tuple(ROLES), "backend": BACKENDS}
 _MOST = 2**53  # the whole numbers that every reader of JSON keeps exactly
+_LARGEST = 1e100  # no figure comes near, and its square is still a number
 
 
 def read_json(text: object) -> Any:  # noqa: ANN401 - anything JSON holds
@@ -105,7 +114,7 @@ def check_numbers(name: str, value: object) -> dict[str, float]:
     """Give a mapping of numbers back. Raises ValueError for anything else."""
     numbers = check_mapping(name, value)
     for key, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | float) or abs(number) > 1e300:
+        if not _is_number(number):
             raise ValueError(f"{name}.{key}: expected a number, got {_shown(number)}")
     return numbers
 
@@ -117,15 +126,30 @@ def check_sample(name: str, sample: object) -> dict[str, Any]:
     """
     fields = check_mapping(name, sample)
     for field, value in fields.items():
-        if field in _COUNTS and value is not None and not _is_count(value, 1):
-            raise ValueError(f"{name}.{field}: expected a whole number >= 1, got {_shown(value)}")
-        if field in _NAMES and value not in tuple(_NAMES[field]):
-            known = _NAMES[field]
-            rule = f"is not one of {', '.join(known)}{nearest(str(value), known)}"
-            raise ValueError(f"{name}.{field}: {_shown(value)} {rule}")
-    if fields.get("used_gpus") is not None and not _is_count(fields["used_gpus"], 0):
-        raise ValueError(f"{name}.used_gpus: expected a whole number, got {_shown(fields['used_gpus'])}")
+        rule = _broken_rule(field, value)
+        if rule:
+            raise ValueError(f"{name}.{field}: {rule}")
     return fields
+
+
+def _broken_rule(field: str, value: object) -> str:
+    """Say which rule of its field a value breaks; empty for none."""
+    if field in _NAMES and value not in tuple(_NAMES[field]):
+        known = _NAMES[field]
+        return f"{_shown(value)} is not one of {', '.join(known)}{nearest(str(value), known)}"
+    if field in _COUNTS or (field in _OPTIONAL_COUNTS and value is not None):
+        least = 0 if field == "used_gpus" else 1
+        return "" if _is_count(value, least) else f"expected a whole number >= {least}, got {_shown(value)}"
+    if field in _TEXTS and not isinstance(value, str):
+        return f"expected a text, got {_shown(value)}"
+    may_lack = value is None and "memory" not in field
+    if field in _NUMBERS and not may_lack and not (_is_number(value) and value >= 0):
+        return f"expected a number >= 0, got {_shown(value)}"
+    return ""
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _is_count(value: object, least: int) -> bool:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
+from aisimulate.spica.deploy import deployment_of_goal
 from aisimulate.spica.ledger import RUNNING
 from aisimulate.spica.reported import answer
 from aisimulate.spica.run_facts import recorded_config
+from aisimulate.spica.runtime_payload import replay_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,16 +65,19 @@ def read_run(ledger: Ledger) -> RecordedRun:
 
 
 def _check_complete(path: Path, number: int, candidate: Candidate, config: SmartSearchConfig) -> None:
-    """Raise InputError for a candidate without what every reader of a record needs of it."""
-    lacking = [f"candidate.config.{name}" for name in ("deployment_mode",) if name not in candidate.config]
+    """Raise InputError for a candidate without what readers of a record need of it."""
+    what = f"{path}: is damaged: attempt {number}: candidate"
     if candidate.config.get("kv_load_ratio") is not None and candidate.config.get("concurrency") is None:
-        lacking.append("candidate.config.concurrency")
-    if config.goal.is_pareto:
-        found = candidate.objectives or {}
-        lacking += [
-            f"candidate.objectives.{target.value}"
-            for target in config.goal.targets
-            if target.value not in found
-        ]
-    if lacking:
-        raise InputError(f"{path}: is damaged: attempt {number}: {lacking[0]} is missing")
+        raise InputError(f"{what}.config: 'concurrency' is missing")
+    found = candidate.objectives or {}
+    for target in config.goal.targets if config.goal.is_pareto else ():
+        if target.value not in found:
+            raise InputError(f"{what}.objectives: {target.value!r} is missing")
+    try:
+        replay_spec(deployment_of_goal(candidate.config, config.goal), config.goal.sla)
+    except InputError:
+        return  # another evaluator may measure what ours cannot replay
+    except KeyError as error:
+        raise InputError(f"{what}.config: {error} is missing") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{what}.config: {error}") from error
