@@ -11,6 +11,7 @@ from aisimulate.spica.candidate_payload import candidate_payload, replayable_con
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.recorded_run import read_run
 from aisimulate.spica.reported import was_short
+from aisimulate.spica.run_facts import changed_inputs
 
 if TYPE_CHECKING:
     import argparse
@@ -51,6 +52,14 @@ def search_inputs(config: SmartSearchConfig) -> list[Path]:
     ]
 
 
+def unchanged_config(run: RecordedRun) -> SmartSearchConfig:
+    """Give what a recorded run is replayed with. Raises InputError when its trace or model was changed."""
+    config = replayable_config(run)
+    for change in changed_inputs(config, run.facts):
+        raise InputError(f"{change} ({run.path})")
+    return config
+
+
 def find_candidate(run: RecordedRun, name: str) -> tuple[int, Candidate]:
     """Find a candidate by the number of its attempt, or the first of the ranking as `best`.
 
@@ -80,7 +89,7 @@ def payload_of(run: RecordedRun, name: str) -> dict[str, Any]:
     if was_short(candidate):
         raise InputError(f"{run.name}: candidate {number} was replayed in part, which no payload says")
     try:
-        return candidate_payload(replayable_config(run), candidate)
+        return candidate_payload(unchanged_config(run), candidate)
     except InputError:
         raise
     except (ValueError, KeyError, TypeError) as error:

@@ -17,6 +17,7 @@ from aisimulate.cli.recorded import (
     named_run,
     ranked_candidates,
     run_of,
+    unchanged_config,
 )
 from aisimulate.cli.run_files import all_runs
 from aisimulate.core.console import say
@@ -25,7 +26,6 @@ from aisimulate.report.again import again_text, replay_again, replay_with_seeds,
 from aisimulate.report.files import check_writable, write_file
 from aisimulate.report.run_documents import again_json, comparison_json, list_json, show_json
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
-from aisimulate.spica.candidate_payload import replayable_config
 
 if TYPE_CHECKING:
     import argparse
@@ -126,7 +126,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     chosen = chosen or ranked_candidates(run)
     if not chosen:
         raise InputError(f"{run.name}: has no feasible candidate")
-    config, repeats, spreads = replayable_config(run), [], []
+    config, repeats, spreads = unchanged_config(run), [], []
     for place, (number, candidate) in enumerate(chosen, 1):
         repeats.append(replay_again(config, number, candidate))
         if arguments.seeds is not None:

@@ -92,6 +92,7 @@ _FACTS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "config": ("a configuration", _is_mapping),
     "config_sha256": ("a text", _is_text),
     "trace_sha256": ("a text or null", lambda value: value is None or _is_text(value)),
+    "model_sha256": ("a text or null", lambda value: value is None or _is_text(value)),
     "versions": ("versions by name", _is_texts),
     "backend_versions": ("versions by name", _is_texts),
     "seed": ("a whole number", lambda value: type(value) is int),
