@@ -11,7 +11,13 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.cli.recorded import add_run_argument, find_candidate, named_run, payload_of
+from aisimulate.cli.recorded import (
+    add_run_argument,
+    find_candidate,
+    input_files,
+    named_run,
+    payload_of,
+)
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.export.deployment import Export
@@ -70,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for remark in export.remarks:
         say(f"{_PROG}: not expressed: {remark}")
     if arguments.output is not None:
-        return _write(export, arguments.output, overwrite=arguments.overwrite)
+        return _write(export, arguments.output, input_files(run), overwrite=arguments.overwrite)
     if arguments.overwrite:
         raise InputError("--overwrite: has no effect without --output")
     return show(_PROG, _joined(export), DONE)
@@ -94,7 +100,7 @@ def _joined(export: Export) -> str:
     return "\n".join(f"# ---- {name} ----\n{text}" for name, text in export.files.items())
 
 
-def _write(export: Export, folder: Path, *, overwrite: bool) -> int:
+def _write(export: Export, folder: Path, inputs: Sequence[Path], *, overwrite: bool) -> int:
     if folder.is_file():
         raise InputError(f"--output {folder}: is a file, expected a directory")
     try:
@@ -103,7 +109,7 @@ def _write(export: Export, folder: Path, *, overwrite: bool) -> int:
         raise InputError(f"--output {folder}: cannot be made: {error.strerror or error}") from error
     paths = {folder / name: text for name, text in export.files.items()}
     for path, text in paths.items():
-        check_writable(path)
+        check_writable(path, inputs)
         if not overwrite and not _holds(path, text):
             check_new(path)
     for path, text in paths.items():

@@ -13,6 +13,7 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of, some_of
+from aisimulate.cli.recorded import search_inputs
 from aisimulate.config.yaml_file import read_yaml_text
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
@@ -101,7 +102,10 @@ def _run(arguments: argparse.Namespace) -> int:
         check_writable(arguments.output)
     _ask_for_the_rest(arguments)
     text = first_config_text(_answers(arguments))
-    plan = plan_search(search_of(read_yaml_text(text)))  # as the search will read it
+    config = search_of(read_yaml_text(text))  # as the search will read it
+    if arguments.output is not None:
+        check_writable(arguments.output, search_inputs(config))
+    plan = plan_search(config)
     for line in plan_lines(plan):
         if not line.startswith(" "):
             say(f"{_PROG}: {line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.cli.run_files import find_run
@@ -10,12 +11,12 @@ from aisimulate.spica.candidate_payload import candidate_payload, replayable_con
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.recorded_run import read_run
 from aisimulate.spica.reported import was_short
+from aisimulate.spica.run_facts import changed_inputs
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
 
-    from aisimulate.spica.config import Candidate
+    from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.recorded_run import RecordedRun
 
 _BEST = "best"
@@ -35,6 +36,28 @@ def run_of(path: Path) -> RecordedRun:
     """Read the run in a file. Raises InputError when it is none."""
     with Ledger.open_ledger(path) as ledger:
         return read_run(ledger)
+
+
+def input_files(run: RecordedRun) -> list[Path]:
+    """List the files that a recorded search rests on, which no output may replace: record, trace, model."""
+    return [run.path, *search_inputs(replayable_config(run))]
+
+
+def search_inputs(config: SmartSearchConfig) -> list[Path]:
+    """List the files that a search reads: its trace, and the `config.json` of a model in a folder."""
+    trace = config.workload.trace_path
+    return [
+        *([] if trace is None else [Path(trace)]),
+        Path(config.search_space.model_name) / "config.json",
+    ]
+
+
+def unchanged_config(run: RecordedRun) -> SmartSearchConfig:
+    """Give what a recorded run is replayed with. Raises InputError when its trace or model was changed."""
+    config = replayable_config(run)
+    for change in changed_inputs(config, run.facts):
+        raise InputError(f"{change} ({run.path})")
+    return config
 
 
 def find_candidate(run: RecordedRun, name: str) -> tuple[int, Candidate]:
@@ -66,7 +89,7 @@ def payload_of(run: RecordedRun, name: str) -> dict[str, Any]:
     if was_short(candidate):
         raise InputError(f"{run.name}: candidate {number} was replayed in part, which no payload says")
     try:
-        return candidate_payload(replayable_config(run), candidate)
+        return candidate_payload(unchanged_config(run), candidate)
     except InputError:
         raise
     except (ValueError, KeyError, TypeError) as error:

@@ -11,18 +11,23 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import show
 from aisimulate.cli.page_server import serve_page
 from aisimulate.cli.parser import OneLineParser
-from aisimulate.cli.recorded import add_run_argument, named_run, run_of
+from aisimulate.cli.recorded import add_run_argument, input_files, named_run, run_of
 from aisimulate.cli.run_files import find_run
+from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
 from aisimulate.report.files import check_page, check_writable, write_file
 from aisimulate.report.inside import look_inside
 from aisimulate.report.page.candidates import candidate_rows
 from aisimulate.report.page.render import page_html
 from aisimulate.spica.candidate_payload import replayable_config
+from aisimulate.spica.run_facts import changed_inputs
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from aisimulate.report.inside import Inside
+    from aisimulate.spica.recorded_run import RecordedRun
 
 _PROG = "aisimulate report"
 
@@ -85,16 +90,27 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.port is not None:
         raise InputError("--port: has no effect without --serve")
     output = arguments.output or Path(f"{path.stem}.html")
-    check_writable(output, [path])
+    run = run_of(path)
+    check_writable(output, input_files(run))
     if not arguments.overwrite:
         check_page(output)
     other = None if arguments.compare is None else named_run(arguments.compare)
-    run = run_of(path)
-    inside = {
-        row.number: look_inside(replayable_config(run), row.candidate)
-        for row in candidate_rows(run)[: arguments.inside]
-    }
+    inside = _inside(run, arguments.inside)
     text = page_html(run, gpu_hour_price=arguments.gpu_hour_price, inside=inside, other=other)
     write_file(output, text)
     written = f"wrote {output} ({len(text.encode()) / 1e6:.1f} MB)\n"
     return show(_PROG, written if output.is_file() else "", DONE)
+
+
+def _inside(run: RecordedRun, most: int) -> dict[int, Inside]:
+    """Replay the first candidates again; what was changed since their search is told, here and there."""
+    if not most:
+        return {}
+    config = replayable_config(run)
+    changes = changed_inputs(config, run.facts)
+    for change in changes:
+        say(f"{_PROG}: {change}")
+    found = {row.number: look_inside(config, row.candidate) for row in candidate_rows(run)[:most]}
+    for inside in found.values():
+        inside.note = "; ".join([*changes, *([inside.note] if inside.note else [])])
+    return found

@@ -34,9 +34,20 @@ def new_run_path() -> Path:
 
 
 def all_runs() -> list[Path]:
-    """List the runs in the runs folder by name, oldest first. Raises InputError when that is no folder."""
+    """List the runs in the runs folder, oldest first. Raises InputError when that is no folder.
+
+    A run is as old as the last change of its file, since a user may name it anything (`--run`); ties go by
+    name. Looking at a run changes nothing.
+    """
     folder = _checked_folder()
-    return sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    return sorted(folder.glob(f"*{SUFFIX}"), key=_age) if folder.is_dir() else []
+
+
+def _age(path: Path) -> tuple[int, str]:
+    try:
+        return path.stat().st_mtime_ns, path.name
+    except OSError:  # a link to nowhere, or deleted meanwhile
+        return 0, path.name
 
 
 def _checked_folder() -> Path:
@@ -47,7 +58,7 @@ def _checked_folder() -> Path:
 
 
 def find_run(name: str) -> Path:
-    """Find a run by its path, or by its name in the runs folder; `last` is the newest.
+    """Find a run by its path, or by its name in the runs folder; `last` is the one changed last.
 
     Raises:
         InputError: there is none; the nearest name is told.

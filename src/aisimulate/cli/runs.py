@@ -13,18 +13,19 @@ from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.recorded import (
     add_run_argument,
     find_candidate,
+    input_files,
     named_run,
     ranked_candidates,
     run_of,
+    unchanged_config,
 )
-from aisimulate.cli.run_files import all_runs, find_run
+from aisimulate.cli.run_files import all_runs
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.report.again import again_text, replay_again, replay_with_seeds, spread_text
 from aisimulate.report.files import check_writable, write_file
 from aisimulate.report.run_documents import again_json, comparison_json, list_json, show_json
 from aisimulate.report.runs import comparison_text, export_csv, export_json, list_text, show_text
-from aisimulate.spica.candidate_payload import replayable_config
 
 if TYPE_CHECKING:
     import argparse
@@ -104,11 +105,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    path = find_run(arguments.run_name)
-    text = _EXPORTS[arguments.format](run_of(path))
+    run = named_run(arguments.run_name)
+    text = _EXPORTS[arguments.format](run)
     if arguments.output is None:
         return show(_PROG, text, DONE)
-    check_writable(arguments.output, [path])
+    check_writable(arguments.output, input_files(run))
     write_file(arguments.output, text)
     return DONE
 
@@ -125,7 +126,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     chosen = chosen or ranked_candidates(run)
     if not chosen:
         raise InputError(f"{run.name}: has no feasible candidate")
-    config, repeats, spreads = replayable_config(run), [], []
+    config, repeats, spreads = unchanged_config(run), [], []
     for place, (number, candidate) in enumerate(chosen, 1):
         repeats.append(replay_again(config, number, candidate))
         if arguments.seeds is not None:

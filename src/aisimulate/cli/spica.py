@@ -14,6 +14,7 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import fail
 from aisimulate.cli.overrides import add_set_option, with_overrides
 from aisimulate.cli.parser import OneLineParser
+from aisimulate.cli.recorded import search_inputs
 from aisimulate.cli.run_files import find_run, new_run_path, runs_folder
 from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError
@@ -117,8 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
         sweep = config.sweep.model_copy(update={"random_seed": arguments.seed})
         config = config.model_copy(update={"sweep": sweep})
     if arguments.output is not None:
-        trace = config.workload.trace_path
-        check_writable(arguments.output, [arguments.config, *([Path(trace)] if trace else [])])
+        check_writable(arguments.output, [arguments.config, *search_inputs(config)])
     if arguments.dry_run:
         return _dry_run(config, arguments)
     ledger = _new_ledger(arguments)
@@ -151,10 +151,11 @@ def _resume(arguments: argparse.Namespace) -> int:
         if value is not None:
             raise InputError(f"{option}: has no effect with --resume, which goes on with what was asked")
     path = find_run(arguments.resume)
-    if arguments.output is not None:
-        check_writable(arguments.output, [path])
     with Ledger.open_ledger(path, writable=True) as ledger:
-        return _search(asked_config(ledger), arguments, ledger)
+        asked = asked_config(ledger)
+        if arguments.output is not None:
+            check_writable(arguments.output, [path, *search_inputs(asked)])
+        return _search(asked, arguments, ledger)
 
 
 def _new_ledger(arguments: argparse.Namespace) -> Ledger | None:

@@ -11,7 +11,7 @@ from aisimulate.cli.guarded import guarded
 from aisimulate.cli.overrides import add_set_option
 from aisimulate.cli.parser import OneLineParser
 from aisimulate.cli.ranges import one_of
-from aisimulate.cli.recorded import find_candidate, named_run
+from aisimulate.cli.recorded import find_candidate, input_files, named_run, unchanged_config
 from aisimulate.cli.simulate import load_payload
 from aisimulate.core.console import say
 from aisimulate.core.errors import InputError
@@ -19,7 +19,7 @@ from aisimulate.report.files import check_page, check_writable
 from aisimulate.report.page.whatif import whatif_page
 from aisimulate.report.shapes import candidate_text, telling_fields
 from aisimulate.report.whatif import whatif_json, whatif_text
-from aisimulate.spica.candidate_payload import candidate_payload, replayable_config
+from aisimulate.spica.candidate_payload import candidate_payload
 from aisimulate.spica.config_goal import OptimizationTarget
 from aisimulate.whatif.catalogue import NAMES, VARIANTS
 from aisimulate.whatif.effects import Subject, goal_of_payload, sensitivities
@@ -118,12 +118,12 @@ def _of_payload(arguments: argparse.Namespace) -> int:
 def _of_run(arguments: argparse.Namespace) -> int:
     run = named_run(arguments.run_name)
     if arguments.html is not None:
-        check_writable(arguments.html, [run.path], "--html")
+        check_writable(arguments.html, input_files(run), "--html")
         check_page(arguments.html, "--html")
     _, chosen = find_candidate(run, arguments.candidate or "best")
     target = _target(arguments, run)
     compared = _closest(run, chosen, arguments.top or _CLOSEST)
-    config = replayable_config(run)
+    config = unchanged_config(run)
     subjects = [Subject(_label(run, one, compared), candidate_payload(config, one)) for one in compared]
     found = _sensitivities(arguments, subjects, target)
     asked = found[next(place for place, one in enumerate(compared) if one is chosen)]

@@ -44,10 +44,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--out
     if status is not None and not os.access(path, os.W_OK):
         raise InputError(f"{option} {path}: is not writable")
     for source in inputs:
-        if source.is_dir() and target.is_relative_to(source.resolve()):
-            raise InputError(f"{option} {path}: lies in the input folder {source}")
-        if status is not None and source.exists() and os.path.samestat(status, source.stat()):
-            raise InputError(f"{option} {path}: would overwrite the input {source}")
+        _check_apart(f"{option} {path}", target, status, source)
     if _is_replaceable(status):
         try:
             handle, scratch = open_scratch(target)
@@ -56,6 +53,15 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), option: str = "--out
             raise InputError(f"{option} {path}: cannot write in {target.parent}: {reason}") from error
         os.close(handle)
         scratch.unlink()
+
+
+def _check_apart(what: str, target: Path, status: os.stat_result | None, source: Path) -> None:
+    """Raise InputError if a target is an input, or lies in one; an input that is no file is none."""
+    with suppress(OSError):
+        if source.is_dir() and target.is_relative_to(source.resolve()):
+            raise InputError(f"{what}: lies in the input folder {source}")
+        if status is not None and source.exists() and os.path.samestat(status, source.stat()):
+            raise InputError(f"{what}: would overwrite the input {source}")
 
 
 def check_new(path: Path) -> None:

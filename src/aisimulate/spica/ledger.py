@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from aisimulate.core.errors import AISimulateError, InputError
+from aisimulate.core.shown import cut
 from aisimulate.spica.file_lock import lock_file
 from aisimulate.spica.outcome_json import outcome_text, read_outcome
+from aisimulate.spica.record_values import check_row, read_fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,8 +153,12 @@ class Ledger:
     def facts(self) -> dict[str, Any]:
         """What `describe` stored: config, versions, digests; empty for a run that never began."""
         with _named(self.path):
-            rows = self._connection.execute("SELECT name, value FROM run").fetchall()
-            return {name: json.loads(value) for name, value in rows}
+            rows = self._connection.execute("SELECT name, value FROM run ORDER BY name").fetchall()
+        facts = {}
+        for name, value in rows:
+            with _named(self.path, f"run {cut(str(name))!r}: "):
+                facts[name] = read_fact(name, value)
+        return facts
 
     def describe(self, **facts: Any) -> None:  # noqa: ANN401 - anything JSON can hold
         """Store facts about the run by name, replacing those of the same name."""
@@ -173,7 +179,11 @@ class Ledger:
         """Return the outcomes of all replays, by key."""
         with _named(self.path):
             rows = self._connection.execute("SELECT key, outcome FROM replay").fetchall()
-            return {key: read_outcome(text) for key, text in rows}
+        found = {}
+        for place, (key, text) in enumerate(rows, 1):
+            with _named(self.path, f"replay {place}: "):
+                found[key] = read_outcome(text)
+        return found
 
     def attempts(self) -> Iterator[Attempt]:
         """Walk through the suggestions in order."""
@@ -181,7 +191,10 @@ class Ledger:
             for number, branch, round_, key, cached, text in self._connection.execute(
                 "SELECT number, branch, round, key, cached, outcome FROM attempt ORDER BY number"
             ):
-                yield Attempt(number, branch, round_, key, bool(cached), read_outcome(text))
+                with _named(self.path, f"attempt {number}: "):
+                    check_row(branch=(branch, str), round=(round_, int), key=(key, str))
+                    outcome = read_outcome(text)
+                yield Attempt(number, branch, round_, key, bool(cached), outcome)
 
     def add_replay(self, key: str, outcome: Outcome, wall_s: float) -> None:
         """Store the outcome of a replay for good."""
@@ -210,8 +223,8 @@ class Ledger:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Turn errors of the database, and of what it holds, into one line with its name."""
+def _named(path: Path, row: str = "") -> Iterator[None]:
+    """Turn errors of the database, and of what it holds, into one line with its name and that of the row."""
     try:
         yield
     except AISimulateError:
@@ -221,7 +234,7 @@ def _named(path: Path) -> Iterator[None]:
             raise InputError(f"{path}: is damaged, or not the ledger of a search: {error}") from error
         raise LedgerError(f"{path}: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{path}: is damaged: {_first_line(error)}") from error
+        raise InputError(f"{path}: is damaged: {row}{_first_line(error)}") from error
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NoReturn
+from typing import Any
 
+from pydantic import ValidationError
+
+from aisimulate.config.messages import one_line
 from aisimulate.spica.config import Candidate
 from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.record_values import check_mapping, check_numbers, check_sample, read_json
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -35,7 +39,7 @@ def read_outcome(text: str) -> Outcome:
     Raises ValueError, TypeError, KeyError or AttributeError for other texts, such as those with numbers that
     are not finite: no search records such a result.
     """
-    fields = json.loads(text, parse_constant=_refuse)
+    fields = check_mapping("outcome", read_json(text))
     category = fields.get("category")
     candidate = fields.get("candidate")
     status = Status(fields["status"])
@@ -43,14 +47,29 @@ def read_outcome(text: str) -> Outcome:
         raise ValueError(
             f"an outcome is {status.value}, {'without' if candidate is None else 'with'} a candidate"
         )
+    reason = fields.get("reason", "")
+    if not isinstance(reason, str):
+        raise ValueError("reason: expected a text")
     return Outcome(
         status,
-        fields["config"],
-        candidate=None if candidate is None else _finite(Candidate(**candidate)),
+        check_sample("config", fields["config"]),
+        candidate=None if candidate is None else _candidate(candidate),
         category=None if category is None else Reason(category),
-        reason=fields.get("reason", ""),
-        missed=fields.get("missed", {}),
+        reason=reason,
+        missed=check_numbers("missed", fields.get("missed", {})),
     )
+
+
+def _candidate(fields: object) -> Candidate:
+    given = check_mapping("candidate", fields)
+    check_sample("candidate.config", given.get("config"))
+    for name in ("metrics", "objectives"):
+        if given.get(name) is not None:
+            check_numbers(f"candidate.{name}", given[name])
+    try:
+        return _finite(Candidate(**given))
+    except ValidationError as error:
+        raise ValueError(one_line(error, "candidate", Candidate)) from None
 
 
 def _finite(candidate: Candidate) -> Candidate:
@@ -63,7 +82,3 @@ def _finite(candidate: Candidate) -> Candidate:
         if not math.isfinite(value):
             raise ValueError(f"{name} is {value}")
     return candidate
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no finite number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.core.shown import show_path
 from aisimulate.spica.config import RECORDED, SmartSearchConfig
 from aisimulate.spica.dedupe import digest
+from aisimulate.spica.trace_facts import trace_digest
 from aisimulate.spica.versions import program_versions
 from aisimulate.timing.aic.names import model_folder
 
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
     from aisimulate.spica.outcome import Outcome
     from aisimulate.spica.plan import SearchPlan
 
+_CONFIG = "config.json"
+
 # Facts that must be the same when a run is continued, and what to call them.
 _FIXED = {
     "config_sha256": "another configuration",
     "trace_sha256": "another trace",
+    "model_sha256": "another model",
     "versions": "other versions of the programs",
     "backend_versions": "other versions of the performance data",
 }
@@ -44,6 +49,7 @@ def begin_run(ledger: Ledger, asked: SmartSearchConfig, plan: SearchPlan, contex
     facts: dict[str, Any] = {
         "config_sha256": digest(config),
         "trace_sha256": plan.trace_digest,
+        "model_sha256": _model_digest(plan.config),
         "versions": program_versions(),
         "backend_versions": dict(context.backend_versions),
         "seed": plan.config.sweep.random_seed,
@@ -61,6 +67,33 @@ def begin_run(ledger: Ledger, asked: SmartSearchConfig, plan: SearchPlan, contex
     if place is not None:
         facts["model_folder"] = place
     ledger.describe(**facts, config=config, asked=given, status="running")
+
+
+def changed_inputs(asked: SmartSearchConfig, facts: Mapping[str, Any]) -> list[str]:
+    """Name the files that are not what they were when a run was recorded: its trace, and its model's.
+
+    `asked` is the configuration with the trace as it was resolved. One that is gone is not told here:
+    whoever reads it will.
+    """
+    trace, wanted = asked.workload.trace_path, facts.get("trace_sha256")
+    found = []
+    is_there = trace is not None and Path(trace).exists()
+    if trace is not None and wanted is not None and is_there and trace_digest(Path(trace)) != wanted:
+        found.append(f"{trace}: the search was made with another trace")
+    wanted, now = facts.get("model_sha256"), _model_digest(asked)
+    if wanted is not None and now is not None and now != wanted:
+        path = Path(asked.search_space.model_name) / _CONFIG
+        found.append(f"{path}: the search was made with another model")
+    return found
+
+
+def _model_digest(config: SmartSearchConfig) -> str | None:
+    """Give the SHA-256 of the file of a model in a folder; None for one that is bundled or not there."""
+    path = Path(config.search_space.model_name) / _CONFIG
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    except OSError:
+        return None
 
 
 def asked_config(ledger: Ledger) -> SmartSearchConfig:

@@ -49,7 +49,7 @@ def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
         _check_length(config, context_tokens)
         return TraceFacts(context_tokens)
     path = Path(config.workload.trace_path)
-    digest = _digest(path, config.folder)
+    digest = trace_digest(path, config.folder)
     trace = _checked_trace(path, config.workload)
     notes = trace.remarks + _long_rows(path, trace, config, context_tokens)
     return TraceFacts(
@@ -66,7 +66,8 @@ def _context_tokens(config: SmartSearchConfig) -> int | None:
         return None
 
 
-def _digest(path: Path, folder: Path | None) -> str:
+def trace_digest(path: Path, folder: Path | None = None) -> str:
+    """Give the SHA-256 of a trace, be it a file or a folder. Raises InputError where it cannot be read."""
     try:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         digest = hashlib.sha256()
