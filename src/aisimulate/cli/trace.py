@@ -14,7 +14,7 @@ from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, UnsupportedError
 from aisimulate.report.files import check_new, check_writable, write_lines
 from aisimulate.report.json_text import json_text
-from aisimulate.report.trace_summary import trace_summary, unit_doubts
+from aisimulate.report.trace_summary import trace_summary
 from aisimulate.report.trace_text import counts_text, summary_text
 from aisimulate.workload.formats import (
     ACCUMULATING_FORMATS,
@@ -25,6 +25,7 @@ from aisimulate.workload.formats import (
 )
 from aisimulate.workload.mooncake_rows import mooncake_rows
 from aisimulate.workload.problems import all_problems
+from aisimulate.workload.time_doubts import time_doubts
 
 if TYPE_CHECKING:
     import argparse
@@ -168,7 +169,7 @@ def _notes(trace: LoadedTrace, arguments: argparse.Namespace) -> list[str]:
     untimed = (
         [] if trace.untimed is None else [f"{trace.untimed} has no time: replays need a concurrency cap"]
     )
-    return trace.notes + untimed + unit_doubts(trace, arguments.trace_format)
+    return trace.notes + untimed + time_doubts(trace.sessions, arguments.trace_format)
 
 
 def _remarks(trace: LoadedTrace, arguments: argparse.Namespace) -> list[str]:
