@@ -22,6 +22,7 @@ from aisimulate.workload.formats import (
     TRACE_FORMATS,
     check_format,
     load_trace,
+    wrong_format_hint,
 )
 from aisimulate.workload.mooncake_rows import mooncake_rows
 from aisimulate.workload.problems import all_problems
@@ -116,9 +117,11 @@ def _validate(prog: str, arguments: argparse.Namespace) -> int:
             if isinstance(error, UnsupportedError):
                 raise
             problems.add(str(error))
+    notes = [] if trace is None else _notes(trace, arguments)
+    if trace is not None and problems.count:  # a reading that failed says so itself
+        notes += _format_notes(arguments)
     for doubt in () if trace is None else trace.doubts:
         problems.add(doubt)
-    notes = [] if trace is None else _notes(trace, arguments)
     counts = {} if trace is None else _counts(trace)
     code = BAD_INPUT if problems.count else DONE
     if arguments.format == "json":
@@ -170,6 +173,11 @@ def _notes(trace: LoadedTrace, arguments: argparse.Namespace) -> list[str]:
         [] if trace.untimed is None else [f"{trace.untimed} has no time: replays need a concurrency cap"]
     )
     return trace.notes + untimed + time_doubts(trace.sessions, arguments.trace_format)
+
+
+def _format_notes(arguments: argparse.Namespace) -> list[str]:
+    hint = wrong_format_hint(arguments.files, arguments.trace_format, arguments.trace_block_size)
+    return [f"{arguments.files[0]}:{hint}"] * bool(hint)
 
 
 def _remarks(trace: LoadedTrace, arguments: argparse.Namespace) -> list[str]:
