@@ -101,3 +101,10 @@ def test_a_goal_that_nobody_meets_has_nothing_to_verify(run):
     text = answer_text(answer, 3)
     assert "no candidate meets the SLA" in text
     assert "verify on hardware" not in text
+
+
+def test_notes_of_the_search_stand_below_the_table():
+    goal = OptimizationGoal(target="throughput")
+    best = Candidate(config={}, score=1.0, used_gpus=1, metrics={})
+    text = answer_text(Answer(goal, [best], [best], "evidence", notes=["a thing was left out"]), 1)
+    assert text.endswith("note: a thing was left out\nevidence\n")

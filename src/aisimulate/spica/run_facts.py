@@ -52,7 +52,7 @@ def begin_run(ledger: Ledger, asked: SmartSearchConfig, plan: SearchPlan, contex
     given = asked.model_dump(mode="json", exclude_unset=True)
     if trace is not None:  # a run may be continued from another folder
         given["workload"]["trace_path"] = str(Path(trace).resolve())
-    ledger.describe(**facts, config=config, asked=given, status="running")
+    ledger.describe(**facts, config=config, asked=given, notes=plan.notes, status="running")
 
 
 def asked_config(ledger: Ledger) -> SmartSearchConfig:
