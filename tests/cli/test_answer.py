@@ -10,6 +10,7 @@ from aisimulate.report.cost import cost_per_million_tokens
 from aisimulate.report.evidence import evidence_line, rivals
 from aisimulate.report.figures import figures
 from aisimulate.report.front_plot import front_plot_lines
+from aisimulate.report.page.facts import evidence
 from aisimulate.spica.config import Candidate, OptimizationGoal
 from tests.page.made_run import asked, made_run
 
@@ -103,8 +104,8 @@ def test_a_goal_that_nobody_meets_has_nothing_to_verify(run):
     assert "verify on hardware" not in text
 
 
-def test_notes_of_the_search_stand_below_the_table():
-    goal = OptimizationGoal(target="throughput")
-    best = Candidate(config={}, score=1.0, used_gpus=1, metrics={})
-    text = answer_text(Answer(goal, [best], [best], "evidence", notes=["a thing was left out"]), 1)
-    assert text.endswith("note: a thing was left out\nevidence\n")
+def test_notes_of_the_search_stand_below_the_table_and_on_the_page(tmp_path):
+    run = made_run(tmp_path / "made.sqlite", 12)
+    run.facts["notes"] = ["a thing was left out"]
+    assert "\nnote: a thing was left out\n" in answer_text(answer_of_run(run), 1)
+    assert evidence(run)["Notes of the search"] == "a thing was left out"
