@@ -10,6 +10,7 @@ from aisimulate.report.cost import cost_per_million_tokens
 from aisimulate.report.evidence import evidence_line, rivals, verify_lines
 from aisimulate.report.figures import figures
 from aisimulate.report.front_plot import front_plot_lines
+from aisimulate.report.page.facts import evidence
 from aisimulate.spica.config import Candidate, OptimizationGoal
 from tests.page.made_run import asked, made_run
 
@@ -122,3 +123,10 @@ def test_what_is_far_behind_is_no_rival(run):
         "verify on hardware: no other result is within 20% of the first in throughput"
     ]
     assert verify_lines(goal, scored(config, 100.0, 100.0)) == [], "the same result is none to tell apart"
+
+
+def test_notes_of_the_search_stand_below_the_table_and_on_the_page(tmp_path):
+    run = made_run(tmp_path / "made.sqlite", 12)
+    run.facts["notes"] = ["a thing was left out"]
+    assert "\nnote: a thing was left out\n" in answer_text(answer_of_run(run), 1)
+    assert evidence(run)["Notes of the search"] == "a thing was left out"

@@ -155,3 +155,17 @@ def test_answers_that_end_early_are_no_traceback(monkeypatch, capsys):
 def test_a_rate_of_nothing_is_told_as_such(capsys, no_enumeration):
     assert main([*MODEL, *SYNTHETIC, "--request-rate", "0"]) == 2
     assert "request_rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "included"),
+    [
+        ("Qwen/Qwen3-30B-A3B", "h200_sxm", True),
+        ("deepseek-ai/DeepSeek-V3", "h200_sxm", False),
+        ("meta-llama/Meta-Llama-3.1-8B", "h200_sxm", False),
+    ],
+)
+def test_experts_that_fit_one_gpu_are_tried_on_one(tmp_path, no_enumeration, model, gpu, included):
+    config, text = written(tmp_path, *SYNTHETIC, "--concurrency", "8", "--model", model, "--gpu", gpu)
+    assert config.search_space.include_single_gpu_moe is included
+    assert ("include_single_gpu_moe: true  " in text) is included

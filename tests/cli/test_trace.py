@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -214,7 +215,8 @@ def test_every_wrong_row_is_listed(name, trace, capsys):
 def test_a_trace_without_a_sound_row(name, trace, capsys):
     bad = {"azure": AZURE.splitlines()[0] + "\nx,1,1\n", "lengths": "5\n", "mooncake": "5\n"}[name]
     code, out, err = run(capsys, "validate", trace(bad), "--trace-format", name)
-    assert (code, out.count("\n"), err) == (2, 1, "")
+    assert (code, out.count("\n")) == (2, 1)
+    assert ("--trace-format" in err) == (name == "mooncake")  # which nobody may have chosen
 
 
 def test_many_problems_are_counted(trace, capsys):
@@ -504,3 +506,38 @@ def test_a_trace_beyond_memory_is_one_line(tmp_path, capsys, monkeypatch):
     path.write_text(lines(ROW))
     assert main(["trace", "stats", str(path)]) == 1
     assert "does not fit into memory" in capsys.readouterr().err
+
+
+# another format, a byte order mark ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["azure", "burstgpt", "bailian", "lengths", "dynamo"])
+def test_another_format_is_recognised(name, trace, capsys):
+    assumed = "azure" if name == "bailian" else "mooncake"  # a chat's rows are those of mooncake and more
+    path = trace(EXAMPLES[name], "t.jsonl")
+    code, _, err = run(capsys, "stats", path, "--trace-format", assumed)
+    assert code == 2
+    hint = f"(read as trace_format {assumed!r}, see --trace-format; the first rows fit {name!r})\n"
+    assert err.endswith(hint)
+    code, out, err = run(capsys, "validate", path, "--trace-format", assumed)
+    assert code == 2
+    assert hint.strip() in out + err
+
+
+def test_a_format_that_nobody_knows_names_the_option(trace, capsys):
+    _, _, err = run(capsys, "stats", trace("what is this\n"))
+    assert err.endswith("(read as trace_format 'mooncake', see --trace-format)\n")
+
+
+def test_a_wrong_row_in_a_trace_of_the_format_is_all_that_is_told(trace, capsys):
+    _, _, err = run(capsys, "stats", trace(lines(*SESSIONS, {**ROW, "input_length": -1})))
+    assert "trace_format" not in err and "input_length -1" in err
+
+
+@pytest.mark.parametrize("name", TRACE_FORMATS)
+def test_a_byte_order_mark_is_no_part_of_the_first_row(name, tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    for packed in (bytes, gzip.compress) if name != "weka" else (bytes,):
+        path.write_bytes(packed(b"\xef\xbb\xbf" + EXAMPLES[name].encode()))
+        code, out, _ = run(capsys, "validate", path, "--trace-format", name)
+        assert (code, out[:4]) == (0, "ok: ")

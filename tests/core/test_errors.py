@@ -86,3 +86,18 @@ def test_every_error_is_ours(kind):
 def test_errors_are_also_what_python_would_raise(kind, builtin):
     with pytest.raises(builtin, match="text"):
         raise kind("text")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("H200", "h200_sxm"),
+        ("h100", "h100_sxm"),
+        ("GB200", "gb200"),
+        ("H200_SXM", "h200_sxm"),
+        ("gb20", "gb200"),
+    ],
+)
+def test_a_name_begun_in_any_case_is_closest(name, hint):
+    legal = ["gb200", "h100_sxm_x", "h100_sxm", "h200_sxm", "l4", "l40s"]
+    assert nearest(name, legal) == f"; did you mean {hint!r}?"

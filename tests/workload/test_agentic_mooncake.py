@@ -280,7 +280,11 @@ FLAT = {
         [flat("a"), flat("b", "a", tool_wait_ms=-1)],
         "t:2: tool_wait_ms -1.0: must not be negative",
     ),
-    "a negative start": ([flat("a", timestamp=-1)], "t:1: timestamp -1.0: must not be negative"),
+    "a negative start": (
+        [flat("a", timestamp=-1)],
+        "t:1: timestamp -1.0: must not be negative (read as trace_format 'agentic_mooncake', see "
+        "--trace-format; the first rows fit 'mooncake')",
+    ),
     "unknown": ([flat("a", "zz")], "t:1: request 'a' depends on unknown request 'zz'"),
     "no list": ([flat("a", wait_for="b")], "t:1: wait_for 'b': must be a list of request ids"),
     "a cycle": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from aisimulate.report.dry_run import plan_lines
 from aisimulate.report.files import check_new, check_writable, write_file
 from aisimulate.report.first_config import GOALS, FirstConfig, first_config_text
 from aisimulate.report.search_file import search_of
+from aisimulate.spica.model_hw import fits_one_gpu_moe
 from aisimulate.spica.parallel_enum import BACKENDS
 from aisimulate.spica.plan import plan_search
 
@@ -101,8 +103,12 @@ def _run(arguments: argparse.Namespace) -> int:
             check_new(arguments.output)
         check_writable(arguments.output)
     _ask_for_the_rest(arguments)
-    text = first_config_text(_answers(arguments))
+    answers = _answers(arguments)
+    text = first_config_text(answers)
     config = search_of(read_yaml_text(text))  # as the search will read it
+    if fits_one_gpu_moe(config.search_space):
+        text = first_config_text(replace(answers, single_gpu_moe=True))
+        config = search_of(read_yaml_text(text))
     if arguments.output is not None:
         check_writable(arguments.output, search_inputs(config))
     plan = plan_search(config)

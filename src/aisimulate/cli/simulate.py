@@ -114,6 +114,9 @@ def _run(arguments: argparse.Namespace) -> int:
         "telemetry": "".join(samples),
         "timeline": _timeline(timeline),
     }
+    if arguments.format == "json":  # a table has them
+        for note in report.get("notes", ()):
+            say(f"note: {note}")
     return _deliver(arguments, texts, _text(arguments, payload, report, held))
 
 

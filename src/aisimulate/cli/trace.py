@@ -14,7 +14,7 @@ from aisimulate.core.console import say
 from aisimulate.core.errors import AISimulateError, InputError, UnsupportedError
 from aisimulate.report.files import check_new, check_writable, write_lines
 from aisimulate.report.json_text import json_text
-from aisimulate.report.trace_summary import trace_summary, unit_doubts
+from aisimulate.report.trace_summary import trace_summary
 from aisimulate.report.trace_text import counts_text, summary_text
 from aisimulate.workload.formats import (
     ACCUMULATING_FORMATS,
@@ -22,9 +22,11 @@ from aisimulate.workload.formats import (
     TRACE_FORMATS,
     check_format,
     load_trace,
+    wrong_format_hint,
 )
 from aisimulate.workload.mooncake_rows import mooncake_rows
 from aisimulate.workload.problems import all_problems
+from aisimulate.workload.time_doubts import time_doubts
 
 if TYPE_CHECKING:
     import argparse
@@ -115,9 +117,11 @@ def _validate(prog: str, arguments: argparse.Namespace) -> int:
             if isinstance(error, UnsupportedError):
                 raise
             problems.add(str(error))
+    notes = [] if trace is None else _notes(trace, arguments)
+    if trace is not None and problems.count:  # a reading that failed says so itself
+        notes += _format_notes(arguments)
     for doubt in () if trace is None else trace.doubts:
         problems.add(doubt)
-    notes = [] if trace is None else _notes(trace, arguments)
     counts = {} if trace is None else _counts(trace)
     code = BAD_INPUT if problems.count else DONE
     if arguments.format == "json":
@@ -168,7 +172,12 @@ def _notes(trace: LoadedTrace, arguments: argparse.Namespace) -> list[str]:
     untimed = (
         [] if trace.untimed is None else [f"{trace.untimed} has no time: replays need a concurrency cap"]
     )
-    return trace.notes + untimed + unit_doubts(trace, arguments.trace_format)
+    return trace.notes + untimed + time_doubts(trace.sessions, arguments.trace_format)
+
+
+def _format_notes(arguments: argparse.Namespace) -> list[str]:
+    hint = wrong_format_hint(arguments.files, arguments.trace_format, arguments.trace_block_size)
+    return [f"{arguments.files[0]}:{hint}"] * bool(hint)
 
 
 def _remarks(trace: LoadedTrace, arguments: argparse.Namespace) -> list[str]:

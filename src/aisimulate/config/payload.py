@@ -14,6 +14,7 @@ from aisimulate.config.inert import unused_settings
 from aisimulate.config.json_text import read_json
 from aisimulate.config.messages import label, parse_model, show
 from aisimulate.config.scaling import scaling_config, scaling_notes
+from aisimulate.config.sla_doubts import sla_doubts
 from aisimulate.config.spec import ReplayRequest, ReplaySpec
 from aisimulate.config.traffic import RuntimeTraffic
 from aisimulate.core.errors import InputError, nearest
@@ -49,6 +50,7 @@ def parse_payload(payload: str | Mapping[str, Any]) -> Execution:
     else:
         _check_limits(spec, traffic)
     engine = raw_spec.get("engine") or {}
+    other_notes += sla_doubts(spec.sla.model_dump(), "spec.sla")
     notes = (*_unknown(document, raw_spec), *unused_settings(spec, traffic), *other_notes)
     return Execution(spec, traffic, engine, notes)
 

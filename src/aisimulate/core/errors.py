@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _MAX_TEXT_CHARS = 4000
 # Names longer than this are no slip of the pen, and comparing them takes long.
 _MAX_NAME_CHARS = 200
+_LEAST_PREFIX_CHARS = 3
 
 
 class AISimulateError(Exception):
@@ -49,12 +50,23 @@ class InvariantError(ReplayError):
 def nearest(name: str, legal: Iterable[str], cutoff: float = 0.6) -> str:
     """Return `"; did you mean 'x'?"` for the legal name closest to `name`, or an empty string.
 
-    `cutoff` is the least likeness (0..1) worth a suggestion.
+    A name that is `name` in another case, or begins with its words, is closest; among the others `cutoff`
+    is the least likeness (0..1) worth a suggestion.
     """
     if len(name) > _MAX_NAME_CHARS:
         return ""
-    matches = get_close_matches(name, list(legal), n=1, cutoff=cutoff)
+    names = list(legal)
+    matches = _begun(name, names) or get_close_matches(name, names, n=1, cutoff=cutoff)
     return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def _begun(name: str, legal: Iterable[str]) -> list[str]:
+    """List the legal names that begin with `name` as whole words, in any case; the shortest first."""
+    start = name.casefold()
+    if len(start) < _LEAST_PREFIX_CHARS:
+        return [other for other in legal if other.casefold() == start]
+    found = [other for other in legal if other.casefold().startswith(start)]
+    return sorted((other for other in found if not other[len(start) : len(start) + 1].isalnum()), key=len)
 
 
 def cause_chain(error: BaseException) -> str:

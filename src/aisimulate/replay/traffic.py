@@ -29,6 +29,7 @@ from aisimulate.workload.synthetic import (
     sharing_notes,
     synthetic_sessions,
 )
+from aisimulate.workload.time_doubts import time_doubts
 from aisimulate.workload.weka_basis import AUTO
 
 if TYPE_CHECKING:
@@ -150,8 +151,9 @@ def _trace_workload(traffic: RuntimeTraffic, max_in_flight: int | None) -> Workl
             f"traffic.arrival_speedup_ratio: {ratio:g} has no effect with a concurrency cap: "
             "arrivals are ignored, and no turn of this trace has a delay"
         )
+    notes = trace.remarks + (trace.time_doubts if cap is None else [])
     return Workload(
-        sessions, trace.block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=trace.remarks
+        sessions, trace.block_tokens, accumulate=traffic.accumulates, concurrency=cap, notes=notes
     )
 
 
@@ -203,7 +205,9 @@ def _timed_trace(files: tuple[_File, ...], reading: _Reading, ratio: float) -> L
     trace = _loaded_trace(files, reading)
     if trace.graph is not None:
         return timed_trace(trace, trace.graph, ratio)
-    return replace(trace, sessions=speed_up(normalise_starts(trace.sessions), ratio))
+    sessions = speed_up(normalise_starts(trace.sessions), ratio)
+    doubts = time_doubts(trace.sessions, reading.trace_format, ratio)
+    return replace(trace, sessions=sessions, time_doubts=doubts)
 
 
 @lru_cache(maxsize=4)

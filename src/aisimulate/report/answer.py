@@ -25,6 +25,7 @@ class Answer:
     """What a search found: the ranking or front, everything that was measured, and its evidence.
 
     `numbers` are those of the attempts, by `id` of the candidate; None where nothing was recorded.
+    `notes` tell what was left out, or is hardly meant.
     """
 
     goal: OptimizationGoal
@@ -32,6 +33,7 @@ class Answer:
     measured: Sequence[Candidate]
     evidence: str
     numbers: Mapping[int, int] | None = None
+    notes: Sequence[str] = ()
 
 
 def answer_of_search(
@@ -51,7 +53,8 @@ def answer_of_search(
         origins,
         _first_confidence(result.candidates),
     )
-    return Answer(plan.config.goal, result.candidates if ranked is None else ranked, measured, evidence)
+    shown = result.candidates if ranked is None else ranked
+    return Answer(plan.config.goal, shown, measured, evidence, notes=plan.notes)
 
 
 def _first_confidence(candidates: Sequence[Candidate]) -> str:
@@ -83,7 +86,7 @@ def answer_of_run(run: RecordedRun) -> Answer:
         str(facts.get("first_origins", "")),
         _first_confidence(run.candidates),
     )
-    return Answer(run.config.goal, run.candidates, measured, evidence, numbers)
+    return Answer(run.config.goal, run.candidates, measured, evidence, numbers, facts.get("notes", ()))
 
 
 def answer_text(answer: Answer, top: int, gpu_hour_price: float | None = None) -> str:
@@ -93,4 +96,5 @@ def answer_text(answer: Answer, top: int, gpu_hour_price: float | None = None) -
     )
     lines = front_plot_lines(answer.goal, answer.ranked, answer.measured)
     lines += verify_lines(answer.goal, answer.ranked)
+    lines += [f"note: {note}" for note in answer.notes]
     return ranking + "\n".join([*lines, answer.evidence, ""])

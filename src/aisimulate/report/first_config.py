@@ -26,7 +26,8 @@ GOALS = {
 class FirstConfig:
     """The answers of `init`; `traffic` are fields of `workload`, `sla` bounds in ms, `goal` one of `GOALS`.
 
-    `context_length` is in tokens, None for the model's own.
+    `context_length` is in tokens, None for the model's own. `single_gpu_moe`: try one-GPU workers of a
+    mixture of experts.
     """
 
     model: str
@@ -38,6 +39,7 @@ class FirstConfig:
     traffic: Mapping[str, Any] = field(default_factory=dict)
     sla: Mapping[str, float] = field(default_factory=dict)
     context_length: int | None = None
+    single_gpu_moe: bool = False
 
 
 def first_config_text(answers: FirstConfig) -> str:
@@ -51,6 +53,7 @@ def first_config_text(answers: FirstConfig) -> str:
         f"  hardware_sku: {_text(answers.gpu)}",
         _noted(f"  gpu_budget: {answers.gpus}", "most GPUs of a candidate"),
         *_context_lines(answers.context_length),
+        *_single_gpu_lines(answers.single_gpu_moe),
         _noted(f"  deployment_mode: {_list(modes)}", "agg: whole workers; disagg: prefill and decode pools"),
         _noted(f"  backend: {_list(answers.backends)}", "of vllm, sglang, trtllm"),
         _noted("  router_mode: [round_robin]", "add kv_router to place requests by cached prefixes"),
@@ -75,6 +78,14 @@ def _context_lines(context_length: int | None) -> list[str]:
     if context_length is None:
         return [_noted("  # context_length: 16384", "longest sequence to serve (default: the model's own)")]
     return [_noted(f"  context_length: {context_length}", "longest sequence to serve, in tokens")]
+
+
+def _single_gpu_lines(single_gpu_moe: bool) -> list[str]:
+    if not single_gpu_moe:
+        return []
+    return [
+        _noted("  include_single_gpu_moe: true", "the experts fit one GPU: try such workers (off by default)")
+    ]
 
 
 def _traffic_lines(traffic: Mapping[str, Any]) -> list[str]:

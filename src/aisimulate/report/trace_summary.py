@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aisimulate.replay.statistics import summarize
-from aisimulate.workload.formats import ACCUMULATING_FORMATS, TIME_UNITS
+from aisimulate.workload.formats import ACCUMULATING_FORMATS
 from aisimulate.workload.prefix_reuse import ideal_reuse_tokens
 
 if TYPE_CHECKING:
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from aisimulate.core.traffic import Session, Turn
     from aisimulate.workload.loaded import LoadedTrace
 
-_EPOCH_SECONDS = (1e9, 1e11)
 _CLOCK_TICK_MS = 1e-6
-_FEW = 100
-_MANY_PER_S, _FEW_PER_S = 100.0, 0.01
 
 
 def trace_summary(trace: LoadedTrace, trace_format: str) -> dict[str, Any]:
@@ -54,34 +51,6 @@ def trace_summary(trace: LoadedTrace, trace_format: str) -> dict[str, Any]:
 def _seconds(span_ms: float) -> float:
     """Time between two instants of the clock, which counts whole ns."""
     return span_ms / 1000.0 if span_ms >= _CLOCK_TICK_MS else 0.0
-
-
-def unit_doubts(trace: LoadedTrace, trace_format: str) -> list[str]:
-    """Say when the times of a trace look as if they were in another unit than its format's."""
-    unit = TIME_UNITS.get(trace_format)
-    starts = [session.arrival_ms for session in trace.sessions if session.arrival_ms is not None]
-    if unit is None or not starts:
-        return []
-    first_ms, last_ms = min(starts), max(starts)
-    if unit == "ms" and _EPOCH_SECONDS[0] <= first_ms and last_ms < _EPOCH_SECONDS[1]:
-        return [f"times from {first_ms:.15g} ms look like seconds since 1970: they are taken as ms"]
-    seconds = (last_ms - first_ms) / 1000.0
-    if len(starts) < _FEW or seconds <= 0:
-        return []
-    rate = len(starts) / seconds
-    if unit == "ms" and rate > _MANY_PER_S:
-        return [_unit_doubt(len(starts), seconds, unit, "s")]
-    if rate < _FEW_PER_S:
-        return [_unit_doubt(len(starts), seconds, unit, {"ms": "us", "s": "ms"}[unit])]
-    return []
-
-
-def _unit_doubt(sessions: int, seconds: float, unit: str, other: str) -> str:
-    rate = sessions / seconds
-    return (
-        f"{sessions:,} sessions in {seconds:,.4g} s are {rate:,.4g} per second: times are taken as {unit}; "
-        f"are they {other}?"
-    )
 
 
 def _by_time(sessions: Sequence[Session]) -> list[tuple[float, Turn]]:

@@ -117,18 +117,34 @@ def resolve_model_hardware(
 
 def single_gpu_notes(space: SearchSpace) -> list[str]:
     """Note what `include_single_gpu_moe` leaves out although the weights would fit, or that it cannot act."""
-    names = (space.model_name, space.hardware_sku, space.backend[0], space.allow_model_download)
-    try:
-        hardware = resolve_model_hardware(*names)
-    except (ValueError, RuntimeError):
-        # Enumeration asks the same and tells the user; an injected space needs no answer.
+    hardware = _known_hardware(space)
+    if hardware is None:
         return []
     if space.include_single_gpu_moe:
         idle = f"include_single_gpu_moe: no effect on {space.model_name}, which has no experts"
         return [] if hardware.is_moe else [idle]
-    if not hardware.is_moe or hardware.weight_bytes >= hardware.vram_per_gpu or space.parallel_configs:
+    if not _is_single_gpu_moe(hardware) or space.parallel_configs:
         return []
     return [f"{space.model_name} is a mixture of experts: {SINGLE_GPU_MOE_HINT}"]
+
+
+def fits_one_gpu_moe(space: SearchSpace) -> bool:
+    """Whether the model is a mixture of experts whose weights fit one GPU; not when it is unknown."""
+    hardware = _known_hardware(space)
+    return hardware is not None and _is_single_gpu_moe(hardware)
+
+
+def _known_hardware(space: SearchSpace) -> ModelHardware | None:
+    names = (space.model_name, space.hardware_sku, space.backend[0], space.allow_model_download)
+    try:
+        return resolve_model_hardware(*names)
+    except (ValueError, RuntimeError):
+        # Enumeration asks the same and tells the user; an injected space needs no answer.
+        return None
+
+
+def _is_single_gpu_moe(hardware: ModelHardware) -> bool:
+    return hardware.is_moe and hardware.weight_bytes < hardware.vram_per_gpu
 
 
 def max_sequence_tokens(

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aisimulate.config.sla_doubts import sla_doubts
 from aisimulate.core.errors import InputError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.calibrated import check_calibration, of_calibrated_shape
@@ -103,13 +104,24 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
         branches, dropped = of_calibrated_shape(filtered, branches)
         branch_notes += dropped
     policies = {branch.deployment_mode: sampler_policy(filtered, branch) for branch in branches}
-    notes = [*notes, *trace.notes, *single_gpu_notes(filtered.search_space), *branch_notes]
+    notes = [
+        *notes,
+        *_sla_notes(filtered),
+        *trace.notes,
+        *single_gpu_notes(filtered.search_space),
+        *branch_notes,
+    ]
     notes += check_calibration(filtered)
     notes += _coverage_notes(filtered, branches, policies)
     if capabilities is not None:  # another evaluator does not use the data
         notes += data_notes(filtered.search_space, branches)
     sessions = 0 if trace.is_agentic else trace.sessions
     return SearchPlan(filtered, branches, policies, notes, trace.model_context_tokens, trace.digest, sessions)
+
+
+def _sla_notes(config: SmartSearchConfig) -> list[str]:
+    sla = config.goal.sla
+    return [] if sla is None else sla_doubts(sla.bounds, "goal.sla")
 
 
 def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:

@@ -66,7 +66,7 @@ def begin_run(ledger: Ledger, asked: SmartSearchConfig, plan: SearchPlan, contex
     place = model_folder(plan.config.search_space.model_name)
     if place is not None:
         facts["model_folder"] = place
-    ledger.describe(**facts, config=config, asked=given, status="running")
+    ledger.describe(**facts, config=config, asked=given, notes=plan.notes, status="running")
 
 
 def changed_inputs(asked: SmartSearchConfig, facts: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from aisimulate.workload.formats import load_trace
 from aisimulate.workload.graph_timing import normalise_graph, speed_up_graph
 from aisimulate.workload.lines import relative_hint
 from aisimulate.workload.sessions import normalise_starts, speed_up
+from aisimulate.workload.time_doubts import time_doubts
 
 if TYPE_CHECKING:
     from aisimulate.spica.config import SmartSearchConfig, Workload
@@ -51,7 +52,9 @@ def read_trace_facts(config: SmartSearchConfig) -> TraceFacts:
     path = Path(config.workload.trace_path)
     digest = trace_digest(path, config.folder)
     trace = _checked_trace(path, config.workload)
-    notes = trace.remarks + _long_rows(path, trace, config, context_tokens)
+    notes = (
+        trace.remarks + _time_doubts(trace, config.workload) + _long_rows(path, trace, config, context_tokens)
+    )
     return TraceFacts(
         context_tokens, digest, notes, is_agentic=trace.graph is not None, sessions=len(trace.sessions)
     )
@@ -100,6 +103,13 @@ def _checked_trace(path: Path, workload: Workload) -> LoadedTrace:
         require_first_timestamps(trace)
     speed_up(normalise_starts(trace.sessions), workload.arrival_speedup_ratio)
     return trace
+
+
+def _time_doubts(trace: LoadedTrace, workload: Workload) -> list[str]:
+    """Ask about odd times, where they pace the replays."""
+    if trace.graph is not None or workload.replay_concurrency is not None:
+        return []
+    return time_doubts(trace.sessions, workload.trace_format, workload.arrival_speedup_ratio)
 
 
 def _check_graph(graph: AgenticGraph, workload: Workload) -> None:

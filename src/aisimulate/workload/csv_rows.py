@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_BOM = "\ufeff"
-
 
 class CsvRow:
     """One row, read column by column. An empty cell counts as absent.
@@ -132,10 +130,9 @@ class CsvFile:
 def _decoded(path: Path) -> Iterator[str]:
     for number, line in numbered_lines(path):
         try:
-            text = line.decode()
+            yield line.decode()
         except UnicodeDecodeError as error:
             raise InputError(f"{path}:{number}: not UTF-8 (byte {error.start + 1})") from None
-        yield text.removeprefix(_BOM) if number == 1 else text
 
 
 def _whole(text: str) -> int:

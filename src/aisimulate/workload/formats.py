@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from aisimulate.core.collector import paused_collector
-from aisimulate.core.errors import InputError, nearest
+from aisimulate.core.errors import InputError, UnsupportedError, nearest
 from aisimulate.workload.agentic_mooncake import read_agentic_mooncake
 from aisimulate.workload.applied_compute import read_applied_compute
 from aisimulate.workload.azure import read_azure
 from aisimulate.workload.bailian import read_bailian
 from aisimulate.workload.burstgpt import read_burstgpt
 from aisimulate.workload.dynamo import read_dynamo
+from aisimulate.workload.format_hint import format_hint
 from aisimulate.workload.lengths import read_lengths
 from aisimulate.workload.loaded import DEFAULT_BLOCK_TOKENS
 from aisimulate.workload.mooncake import read_mooncake
@@ -111,6 +112,22 @@ def load_trace(
             f"trace_block_size {block_tokens} has no effect: trace format {trace_format!r} has no content ids"
         )
     with paused_collector():
-        if trace_format == "weka":
-            return read_weka(paths[0], block_tokens, nested_basis)
-        return known.read(paths, block_tokens)
+        try:
+            if trace_format == "weka":
+                return read_weka(paths[0], block_tokens, nested_basis)
+            return known.read(paths, block_tokens)
+        except UnsupportedError:
+            raise
+        except InputError as error:
+            hint = wrong_format_hint(paths, trace_format, block_tokens)
+            if not hint:
+                raise
+            raise InputError(f"{error}{hint}") from None
+
+
+def wrong_format_hint(paths: Sequence[Path], trace_format: str, block_tokens: int | None = None) -> str:
+    """Say of a trace with problems that it may be of another format; empty when it hardly is."""
+    others = [name for name in TRACE_FORMATS if name != trace_format]
+    return format_hint(
+        paths[0], trace_format, others, lambda path, name: _READERS[name].read([path], block_tokens)
+    )

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _GZIP = b"\x1f\x8b"
 
+BOM = b"\xef\xbb\xbf"
+"""The mark that some programs write before UTF-8; it belongs to no row."""
+
 MAX_LINE_BYTES = 2**28
 """Longest line. A device such as /dev/zero has one without end."""
 
@@ -95,7 +98,13 @@ def _unpacked(file: BufferedReader) -> IO[bytes]:
         is_gzip = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
     except OSError:
         return file  # reading says why
-    return cast("IO[bytes]", gzip.open(file)) if is_gzip else file
+    stream = cast("BufferedReader", gzip.GzipFile(fileobj=file)) if is_gzip else file
+    try:
+        if stream.peek(len(BOM)).startswith(BOM):
+            stream.read(len(BOM))
+    except (OSError, EOFError, zlib.error):
+        pass  # reading says why
+    return stream
 
 
 def _reason(error: Exception) -> str:

@@ -24,7 +24,7 @@ class LoadedTrace:
     `block_tokens` is the number of tokens that one content id stands for. `notes` name what was ignored, one
     line each; `doubts` what is legal but hardly meant. `untimed` names (`file:line: session 'id'`) the first
     session without a first timestamp, None when there is no such session. An agentic trace has a `graph`, and
-    one session per node of it.
+    one session per node of it. `time_doubts` ask whether times that pace a replay are meant.
     """
 
     sessions: Sequence[Session]
@@ -33,6 +33,7 @@ class LoadedTrace:
     untimed: str | None = None
     doubts: list[str] = field(default_factory=list)
     graph: AgenticGraph | None = None
+    time_doubts: list[str] = field(default_factory=list)
 
     @property
     def remarks(self) -> list[str]:

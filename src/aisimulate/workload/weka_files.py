@@ -10,7 +10,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.core.shown import MAX_PATH_CHARS, cut, show_path
 from aisimulate.workload.digest import blake3_hex
 from aisimulate.workload.jsonl import Row
-from aisimulate.workload.lines import relative_hint
+from aisimulate.workload.lines import BOM, relative_hint
 from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.weka_records import read_play
 
@@ -95,6 +95,7 @@ def _read(path: Path) -> bytes:
 
 def _objects(path: Path, name: str, data: bytes) -> Iterator[tuple[int, bytes, str]]:
     """Yield line and text of each trace object, and the name that tells it from all others."""
+    data = data.removeprefix(BOM)
     if path.suffix.lower() == ".json":
         yield 1, data, name
         return

@@ -50,6 +50,7 @@ def evidence(run: RecordedRun) -> dict[str, str]:
         **_calibration(run.config),
         **_settings(run.config),
         **_confidence(run),
+        **_notes(run),
         "Seed": str(facts.get("seed", "not recorded")),
         "Traffic": f"SHA-256 {digest}" if digest else "synthetic, drawn from the seed",
         "Search": f"SHA-256 {facts.get('config_sha256', 'not recorded')} of its configuration",
@@ -69,6 +70,11 @@ def _settings(config: SmartSearchConfig) -> dict[str, str]:
     if text := frontend_text(config):
         found["Front end"] = text
     return found
+
+
+def _notes(run: RecordedRun) -> dict[str, str]:
+    notes = run.facts.get("notes")
+    return {"Notes of the search": "; ".join(notes)} if notes else {}
 
 
 def _confidence(run: RecordedRun) -> dict[str, str]:
