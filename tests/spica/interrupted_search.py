@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from search_fakes import MoodyEvaluator, make_branch
@@ -14,6 +15,9 @@ from aisimulate.cli.spica import main
 
 
 def run() -> int:
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # whoever runs tests in the background ignores it
     aisimulate.spica.evaluate.check_kv_capacity = lambda *args, **kwargs: None
     aisimulate.spica.trace_facts.max_sequence_tokens = lambda *args: 4096
     aisimulate.spica.search.resolve_backend_version = lambda sku, backend, requested: "1"

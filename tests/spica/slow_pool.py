@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from search_fakes import SlowEvaluator, make_context, suggest
 
 import aisimulate.spica.evaluate
@@ -10,6 +12,9 @@ from aisimulate.spica.executor import WorkerPool
 
 
 def run() -> int:
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # whoever runs tests in the background ignores it
     aisimulate.spica.evaluate.check_kv_capacity = lambda *args, **kwargs: None
     context = make_context(SlowEvaluator())
     tasks = [prepare(suggest(seqs), context) for seqs in (1, 2)]

@@ -396,7 +396,7 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
     "max_seconds": (Acts(DRAWN, {"sweep.max_seconds": 1e-9}),),
     "asks": (
         Acts(
-            changed(SEEDED, {"sweep.sampler": "pool-gp", "sweep.max_rounds": 12}),
+            changed(SEEDED, {"sweep.sampler": "pool-gp", "sweep.screen": "off", "sweep.max_rounds": 12}),
             {"sweep.asks": "pipelined"},
         ),
     ),

@@ -23,7 +23,8 @@ _COUNTS = frozenset(
     + ["used_gpus", "gpu_budget"]
 )
 _OPTIONAL_COUNTS = frozenset({"context_length", "concurrency"})
-_TEXTS = frozenset({"model_name", "hardware_sku", "backend_version", "router_mode", "planner_scaling_policy"})
+_TEXTS = frozenset({"model_name", "hardware_sku", "backend_version", "router_mode"})
+_POLICIES = frozenset({"planner_scaling_policy"})  # a name, or an own one with its settings
 _NUMBERS = frozenset(
     [f"{role}_gpu_memory_utilization" for role in ("agg", "prefill", "decode")]
     + ["aic_nextn", "startup_time", "kv_load_ratio"]
@@ -143,6 +144,8 @@ def _broken_rule(field: str, value: object) -> str:
         return "" if _is_count(value, least) else f"expected a whole number >= {least}, got {_shown(value)}"
     if field in _TEXTS and not isinstance(value, str):
         return f"expected a text, got {_shown(value)}"
+    if field in _POLICIES and not isinstance(value, str | dict):
+        return f"expected a name or a mapping, got {_shown(value)}"
     may_lack = value is None and "memory" not in field
     if field in _NUMBERS and not may_lack and not (_is_number(value) and value >= 0):
         return f"expected a number >= 0, got {_shown(value)}"
