@@ -105,9 +105,13 @@ class Notes(SilentObserver):
 
     def __init__(self):
         self.notes = []
+        self.phases = []
 
     def note(self, text):
         self.notes.append(text)
+
+    def phase(self, name, progress):
+        self.phases.append(name)
 
 
 class SeqsEvaluator:
