@@ -7,7 +7,7 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp", "g2", "g3", "tight", "slow"})
+FEATURES = frozenset({"dp", "mtp", "g2", "g3", "tight", "slow", "state"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 Instance = dict[str, Any]
@@ -18,7 +18,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
 
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
     `-g2`: host memory for all prompts, or with `-tight` so little that it must choose. `-g3`: with `-g2`, a
-    disk behind it; with `-slow` prompts come back slowly to pools that lose them soon.
+    disk behind it; with `-slow` prompts come back slowly to pools that lose them soon. `-state`: a state
+    of a few blocks beside those of the tokens of a request.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -38,6 +39,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
         rank["native_host_offload"]["h2d_bandwidth_gbps"] = draw.choice([0.25, 0.1, 0.05])
     if "g3" in features:
         rank["g3_offload"] = _disk(draw, features)
+    if "state" in features:
+        rank |= _state(draw, rank["block_size"])
     if disaggregated and (backend == "sglang" or draw.random() < 0.6):
         rank |= _transfer(draw)
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
@@ -52,7 +55,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     cap = draw.choice([None, None, None, 1, 2, 3, 8])
     if cap:
         traffic["replay_concurrency"] = cap
-    most = 40 if "g2" in features else 14
+    most = 40 if features and features[0] in ("g2", "state") else 14
     rows = _rows(draw, rank, trace_block, most, spacious="mtp" in features or bool(seed % 4))
     return {"seed": seed, "rows": rows, "payload": {"spec": spec, "traffic": traffic}}
 
@@ -90,6 +93,21 @@ def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
             "latency_to_first_byte_ms": draw.choice([0.0, 0.0, 0.5, 2.0]),
         },
     }
+
+
+def _state(draw: random.Random, block_size: int) -> dict[str, Any]:
+    blocks = draw.choice([1, 1, 1, 2, 2, 3])
+    return {
+        "kv_cache_bytes_per_token": 100,
+        "state_cache": {"bytes_per_request": 100 * block_size * blocks - draw.choice([0, 99])},
+    }
+
+
+def _end_with_blocks(draw: random.Random, rows: list[dict[str, Any]], block_size: int) -> None:
+    """Let most prompts end where a state is kept, and some go on from there."""
+    for row in rows:
+        if draw.random() < 0.6:
+            row["input_length"] = -(-row["input_length"] // block_size) * block_size
 
 
 def _disk(draw: random.Random, features: list[str]) -> dict[str, Any]:
@@ -204,4 +222,6 @@ def _rows(
         )
         fresh += blocks
         now += draw.choice(GAPS_MS)
+    if "state_cache" in rank:
+        _end_with_blocks(draw, rows, rank["block_size"])
     return rows
