@@ -109,6 +109,8 @@ class Crew(ABC, Generic[HandT]):
                     # Of a search that ends with its time, what was suggested first counts.
                     batch.take_new(in_order=self._time.seconds is not None)
                     self._advance(batch, is_over=is_over)
+                if not self._time.is_spent:
+                    self._dispatch(batch)
                 batch.tell()
                 yield batch.outcomes.pop(number)
                 number += 1

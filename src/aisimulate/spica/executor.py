@@ -101,12 +101,12 @@ class Recruits:
             pool will try.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, will_replay: bool = False) -> None:
         self._waiting: list[Worker] = []
         try:
             with interrupts_held():
                 while len(self._waiting) < count:
-                    self._waiting.append(Worker())
+                    self._waiting.append(Worker(will_replay=will_replay))
         except OSError:
             return
         except RuntimeError as error:
@@ -226,12 +226,13 @@ def _end(workers: Sequence[Worker]) -> None:
         worker.stop()
 
 
-def recruit(sweep: SweepConfig) -> Recruits:
-    """Start the workers that the pool of a search will want."""
+def recruit(sweep: SweepConfig, *, will_replay: bool = True) -> Recruits:
+    """Start the workers that the pool of a search will want. `will_replay`: they will need our simulator."""
     if sweep.executor != "local":
         return Recruits(0)
     workers = min(sweep.parallel_evals, sweep.per_round)
-    return Recruits(_processes(workers, sweep.max_eval_seconds, sweep.max_worker_mb))
+    count = _processes(workers, sweep.max_eval_seconds, sweep.max_worker_mb)
+    return Recruits(count, will_replay=will_replay)
 
 
 def open_pool(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aisimulate.spica.crew import Crew, EvaluatorPoolError
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure
+from aisimulate.spica.evaluator import ReplayEvaluator, load_simulator
 from aisimulate.spica.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class RayWorker:
 
     def __init__(self, context: EvaluationContext) -> None:
         self._context = context
+        if isinstance(context.evaluator, ReplayEvaluator):
+            load_simulator()
 
     def ready(self) -> None:
         """Answer when everything is imported."""

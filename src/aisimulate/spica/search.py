@@ -136,7 +136,7 @@ def run_search(
     """
     observer = observer or SilentObserver()
     try:
-        with recruit(config.sweep) as recruits:
+        with recruit(config.sweep, will_replay=evaluator is None) as recruits:
             return _search(config, evaluator, sampler_factory, observer, on_round, ledger, check, recruits)
     finally:
         observer.close()
