@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import math
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aisimulate.core.collector import paused_collector
-from aisimulate.core.errors import UnsupportedError
+from aisimulate.core.errors import Terminated, UnsupportedError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
@@ -58,8 +59,8 @@ _SHOWN_MISSES = 3
 class SearchResult:
     """Everything a search found. `candidates` are ranked, or the Pareto front; `outcomes` all attempts.
 
-    A search that was interrupted, spent its time (`out_of_time`) or could no longer be recorded (`problem`)
-    holds what was measured until then.
+    A search that was interrupted (`terminated`: by SIGTERM), spent its time (`out_of_time`) or could no
+    longer be recorded (`problem`) holds what was measured until then.
     """
 
     plan: SearchPlan
@@ -69,6 +70,7 @@ class SearchResult:
     branches: list[BranchReport] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     interrupted: bool = False
+    terminated: bool = False
     out_of_time: bool = False
     problem: LedgerError | None = None
 
@@ -129,6 +131,8 @@ def run_search(
 ) -> SearchResult:
     """Do the work of `run_smart_search` and keep everything; Ctrl-C ends it early with a partial result.
 
+    So does SIGTERM under the command line, which has a handler.
+
     With `ledger`, everything is written down as it happens, and what is in it is not replayed again.
     `check` holds our own replays to the invariants; a candidate that breaks one fails with its number.
     Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails before
@@ -138,8 +142,18 @@ def run_search(
     try:
         with recruit(config.sweep, will_replay=evaluator is None) as recruits:
             return _search(config, evaluator, sampler_factory, observer, on_round, ledger, check, recruits)
+    except SystemExit:  # such as that of a signal handler of the caller's
+        _note_ending(ledger)
+        raise
     finally:
         observer.close()
+
+
+def _note_ending(ledger: Ledger | None) -> None:
+    """Write down, if that can be, that a search which had begun was ended from outside."""
+    with suppress(LedgerError):
+        if ledger is not None and ledger.facts:
+            ledger.describe(status="interrupted")
 
 
 def _search(
@@ -166,8 +180,8 @@ def _search(
         # What comes before the first suggestion does not count: each resumption gets something done.
         state.time_budget = TimeBudget(config.sweep.max_seconds)
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
-    except KeyboardInterrupt:
-        result.interrupted = True
+    except (KeyboardInterrupt, Terminated) as error:
+        result.interrupted, result.terminated = True, isinstance(error, Terminated)
     except LedgerError as error:
         result.problem = error
     except SamplerContractError as error:
