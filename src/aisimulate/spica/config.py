@@ -72,7 +72,7 @@ class SweepConfig(SpicaModel):
     executor: Literal["local", "ray"] = "local"
     """where replays run: processes here, or workers (one CPU each) of a Ray cluster (`pip install
     'aisimulate[ray]'`): the one that `RAY_ADDRESS` names, or one that is started here. Results are the
-    same; every node needs this package and the trace file, and `max_worker_mb` is refused"""
+    same; every node needs this package and the trace file"""
     asks: Literal["rounds", "pipelined"] = "rounds"
     """`pipelined` asks for new suggestions while others are still replayed, so that no worker waits for the
     end of a round; a learning sampler then knows a little less when it is asked. Both are deterministic.
@@ -131,12 +131,6 @@ class SweepConfig(SpicaModel):
         own = self.chosen_sampler
         if self.sampler not in ("auto", own):
             raise ValueError(f"policy {self.policy} chooses the sampler {own} itself, got {self.sampler}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_executor(self) -> SweepConfig:
-        if self.executor == "ray" and self.max_worker_mb is not None:
-            raise ValueError("max_worker_mb: not with executor ray, which watches memory by rules of its own")
         return self
 
     @model_validator(mode="after")
