@@ -400,6 +400,12 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
             {"sweep.asks": "pipelined"},
         ),
     ),
+    "mode_order": (
+        Acts(
+            changed(DRAWN, {"search_space.deployment_mode": ["agg", "disagg"]}),
+            {"sweep.mode_order": "interleaved"},
+        ),
+    ),
     "executor": (Acts(DRAWN, {"sweep.executor": "ray"}, ("pools",)),),
     "max_worker_mb": (Acts(DRAWN, {"sweep.max_worker_mb": 100_000}, ("pools",)),),
     "random_seed": (Acts(SEEDED, {"sweep.random_seed": 2}),),

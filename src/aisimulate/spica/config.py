@@ -77,6 +77,10 @@ class SweepConfig(SpicaModel):
     """`pipelined` asks for new suggestions while others are still replayed, so that no worker waits for the
     end of a round; a learning sampler then knows a little less when it is asked. Both are deterministic.
     A sampler that must know everything first (`focused`) is asked in rounds, with a note"""
+    mode_order: Literal["one_by_one", "interleaved"] = "one_by_one"
+    """deployment modes one after the other, or a round of each in turn, so that a search that ends early has
+    seen all of them; rounds that a mode does not need then go to the others :rule: `interleaved` only with
+    asks `rounds`"""
     policy: Literal["rapid", "thorough", "focused"] = "rapid"
     """`rapid` searches by `sampler`; `thorough` tries every point of a finite space, so that the best found
     is the best there is; `focused` climbs one goal by hand-made stages (shapes that fill the budget,
@@ -131,6 +135,12 @@ class SweepConfig(SpicaModel):
         own = self.chosen_sampler
         if self.sampler not in ("auto", own):
             raise ValueError(f"policy {self.policy} chooses the sampler {own} itself, got {self.sampler}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_order(self) -> SweepConfig:
+        if self.mode_order == "interleaved" and self.asks != "rounds":
+            raise ValueError(f"mode_order: interleaved needs asks rounds, got {self.asks}")
         return self
 
     @model_validator(mode="after")

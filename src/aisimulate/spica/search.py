@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import uuid
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -37,9 +37,11 @@ from aisimulate.spica.samplers.vizier_sampler import AskLimits
 from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 from aisimulate.spica.time_budget import TimeBudget
+from aisimulate.spica.turns import take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
@@ -277,23 +279,43 @@ def _search_branches(
     screen: BranchScreen | None,
 ) -> None:
     state.progress.total = plan.total_measurements
-    budget = plan.budget
+
+    @contextmanager
+    def opened(branch: BranchSpace, budget: Budget) -> Iterator[BranchSearch]:
+        observer.phase(branch.deployment_mode, state.progress)
+        sampler = _make_sampler(sampler_factory, branch, plan, screen)
+        search = _search_kind(plan, sampler, branch, observer)(
+            branch, sampler, budget=budget, pool=pool, context=context, state=state, observer=observer
+        )
+        result.branches.append(search.report)
+        with closing_sampler(sampler):
+            yield search
+
     with _open_pool(plan, context, state) as pool:
-        for number, branch in enumerate(plan.branches):
-            observer.phase(branch.deployment_mode, state.progress)
-            sampler = _make_sampler(sampler_factory, branch, plan, screen)
-            share = _share(budget, result.branches, len(plan.branches) - number)
-            search = _search_kind(plan, sampler, branch, observer)(
-                branch, sampler, budget=share, pool=pool, context=context, state=state, observer=observer
-            )
-            result.branches.append(search.report)
-            with closing_sampler(sampler):
-                search.run(on_round)
-            if search.report.stop is Stop.TIME:
-                result.out_of_time = True
-                break
+        if plan.config.sweep.mode_order == "interleaved":
+            with ExitStack() as stack:
+                searches = [stack.enter_context(opened(branch, plan.budget)) for branch in plan.branches]
+                take_turns(searches, on_round, lambda mode: observer.phase(mode, state.progress))
+        else:
+            _one_by_one(plan, result, opened, on_round)
+        result.out_of_time = any(report.stop is Stop.TIME for report in result.branches)
         if not replay_finalists(plan.config, state, pool, observer):
             result.out_of_time = True
+
+
+def _one_by_one(
+    plan: SearchPlan,
+    result: SearchResult,
+    opened: Callable[[BranchSpace, Budget], AbstractContextManager[BranchSearch]],
+    on_round: OnRound | None,
+) -> None:
+    """Search one branch after the other, until the time of the search is spent."""
+    for number, branch in enumerate(plan.branches):
+        share = _share(plan.budget, result.branches, len(plan.branches) - number)
+        with opened(branch, share) as search:
+            search.run(on_round)
+        if search.report.stop is Stop.TIME:
+            return
 
 
 def _search_kind(
