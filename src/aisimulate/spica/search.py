@@ -19,7 +19,7 @@ from aisimulate.spica.executor import open_pool, recruit
 from aisimulate.spica.finalists import replay_finalists
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
-from aisimulate.spica.ledger import LedgerError
+from aisimulate.spica.ledger import RUNNING, LedgerError
 from aisimulate.spica.load_predictor_sweep import forecasts_matter, sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState, Stop
 from aisimulate.spica.observer import Observer, SilentObserver
@@ -154,7 +154,7 @@ def run_search(
 def _note_ending(ledger: Ledger | None) -> None:
     """Write down, if that can be, that a search which had begun was ended from outside."""
     with suppress(LedgerError):
-        if ledger is not None and ledger.facts:
+        if ledger is not None and ledger.facts.get("status") == RUNNING:
             ledger.describe(status="interrupted")
 
 
