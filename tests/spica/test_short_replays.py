@@ -9,7 +9,7 @@ from search_fakes import Notes
 from spica_walk import PINNED, changed
 
 from aisimulate.cli import export as export_command
-from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.replay.parts import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.report.figures import figures
 from aisimulate.report.fronts import front_area
 from aisimulate.report.page.candidates import candidate_rows

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
 from aisimulate.config.messages import quoted, show
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
-from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.look_ahead_rules import require_look_ahead
 from aisimulate.replay.placement_policies import policy_names
 from aisimulate.workload.formats import TRACE_FORMATS
@@ -82,6 +81,8 @@ def require_supported(
     _require_scaling(spec, capabilities.scalings)
     _require_topology_for_tiers(spec)
     require_look_ahead(spec)
+    from aisimulate.replay.frontend import frontend_of  # noqa: PLC0415 - brings engines that a search does not need
+
     frontend_of(spec)
     for path, rank in _ranks(spec):
         _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
