@@ -49,6 +49,8 @@ def dynamo_replay(scenario: dict[str, Any], traces: Path) -> Replay:
     if workload.get("concurrency"):
         options["replay_concurrency"] = workload["concurrency"]
     if workload["kind"] == "synthetic":
+        if workload.get("rate"):
+            options["request_rate"] = workload["rate"]
         lengths = (workload["isl"], workload["osl"], workload["requests"])
         return lambda: dict(core.run_mocker_synthetic_trace_replay(*lengths, **options).summary)
     options |= {"trace_block_size": workload["block_size"], "trace_format": workload["format"]}

@@ -36,16 +36,20 @@ MARGIN = 0.1
 Figures = dict[str, float]
 
 
-def run_here(kind: str, scenarios: list[dict[str, Any]], traces: Path) -> list[Figures]:
+def run_here(kind: str, scenarios: list[dict[str, Any]], traces: Path, whole: bool) -> list[Figures]:
     """Run scenarios in this interpreter."""
     prepare = dynamo_replay if kind == "dynamo" else runtime_replay
     reports = (prepare(scenario, traces)() for scenario in scenarios)
-    return [{name: report[name] for name in FIGURES} for report in reports]
+    return [{name: report[name] for name in (report if whole else FIGURES)} for report in reports]
 
 
-def run_there(python: str, kind: str, scenarios: list[dict[str, Any]], traces: Path) -> list[Figures]:
-    """Run scenarios in a fresh process of an interpreter."""
-    request = json.dumps({"kind": kind, "scenarios": scenarios, "traces": str(traces.absolute())})
+def run_there(
+    python: str, kind: str, scenarios: list[dict[str, Any]], traces: Path, whole: bool = False
+) -> list[Figures]:
+    """Run scenarios in a fresh process of an interpreter; give `FIGURES`, or their whole reports."""
+    request = json.dumps(
+        {"kind": kind, "scenarios": scenarios, "traces": str(traces.absolute()), "whole": whole}
+    )
     command = [python, "-m", "tools.parity.router_spread", "--child"]
     quiet = os.environ | {"DYN_LOG": "error"}
     done = subprocess.run(command, input=request, capture_output=True, text=True, cwd=ROOT, env=quiet)
@@ -82,8 +86,8 @@ def table(peers: list[Figures], ours: Figures, draws: list[Figures]) -> tuple[li
 def main() -> int:
     """Compare a scenario with several runs of the reference."""
     if sys.argv[1:2] == ["--child"]:
-        request = json.load(sys.stdin)
-        print(json.dumps(run_here(request["kind"], request["scenarios"], Path(request["traces"]))))
+        asked = json.load(sys.stdin)
+        print(json.dumps(run_here(**asked | {"traces": Path(asked["traces"])})))
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("peer")
