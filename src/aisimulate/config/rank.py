@@ -40,8 +40,8 @@ class SglangConfig(StrictModel):
     max_prefill_tokens: PositiveTokens = 16384
     """prompt tokens of a pass, in whole blocks"""
     chunked_prefill_size: PositiveTokens = 8192
-    """the same for all that is cut; attention DP divides it by `dp_size` :unit: tokens :rule: at least
-    `dp_size`"""
+    """the same for all that is cut; attention DP divides it by `dp_size` :unit: tokens :rule: a multiple of
+    `block_size`, at least `dp_size`"""
     clip_max_new_tokens: Count = 4096
     """most output of a request that admission provides for"""
     schedule_conservativeness: NonNegative = 1.0
@@ -252,6 +252,14 @@ class RankConfig(StrictModel):
             raise FieldError("timing_mode", problem)
         if backend != "vllm" and self.preemption_mode != "lifo":
             raise FieldError("preemption_mode", f"{self.preemption_mode!r} is only known to vllm")
+        return self
+
+    @model_validator(mode="after")
+    def _chunks_are_whole_blocks(self) -> Self:
+        chunk = self.sglang.chunked_prefill_size
+        if self.backend == "sglang" and chunk % self.block_size:
+            problem = f"{chunk} is not a multiple of block_size {self.block_size}"
+            raise FieldError("sglang.chunked_prefill_size", problem)
         return self
 
     @model_validator(mode="after")
