@@ -207,16 +207,15 @@ class RunPool:
             self._cached = self.room
         self._owed = 0
         while need:
-            entry = order[0]
+            entry = order.popleft()
             if entry.stale > 0:
                 entry.stale -= 1
-                order.popleft()
                 continue
             left = entry.len - need
             if left > 0:
                 entry.len = left
+                order.appendleft(entry)
                 return
-            order.popleft()
             entry.len = 0
             need = -left
             if type(entry) is Node:
