@@ -36,6 +36,7 @@ def decode_to_an_end(
     while waiting and now_ns < until_ns and 0 < decoders.count <= rank.pass_tokens:
         opening, waits = residues[(decoders.passes - 1) % size], True
         if opening > pool.room:
+            # One that shares nothing needs all that it gave back, and the others have opened blocks since.
             waits = open_or_give_way(rank, now_ns) >= 0 or _open_in_turn(rank, now_ns)
         else:
             rank.eventful = rank.unusual = rank.preempted = False
