@@ -250,15 +250,13 @@ class DecodeSet:
         if fitting >= passes:
             return passes, self.demand(passes)
         # What is left does not last for another round: not for long, most often.
-        first = at = self._next_residue()
-        while (left := left - residues[at]) >= 0:
-            at += 1
-            if at == size:
-                at = 0
-        lasting = fitting + (at - first) % size
-        if lasting >= passes:
-            return passes, self.demand(passes)
-        return lasting, blocks - left - residues[at]
+        first, lasting = self._next_residue(), fitting
+        for opened in (residues[first:] + residues[:first])[: passes - fitting]:
+            if opened > left:
+                break
+            left -= opened
+            lasting += 1
+        return lasting, blocks - left
 
     def advance(self, passes: int) -> bool:
         """Let every member grow by `passes` tokens; return whether one of them may have finished."""
