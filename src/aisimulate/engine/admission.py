@@ -18,13 +18,15 @@ PROMPT_OVER_CAPACITY = "prompt_exceeds_kv_capacity"
 PROMPT_OVER_BUDGET = "prompt_exceeds_token_budget"
 SEQUENCE_OVER_CAPACITY = "sequence_exceeds_kv_capacity"
 
+_FULL = 1 << 62  # more than may ever run
+
 
 def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
     """Admit from the head of the queue until the head has to wait; reject what can never run."""
     waiting = rank.waiting
     running = rank.decoders.count + len(rank.joining) + len(rank.done) + (rank.partial is not None)
     most = rank.params.max_num_seqs
-    if not (rank.fused or rank.planned) and rank.try_admit is try_admit:
+    if rank.try_admit is try_admit and not (rank.fused or rank.planned):
         running = _admit_plain(rank, running, now_ns)
     while waiting and running < most and not rank.preempted:
         sequence = waiting[0]
@@ -47,7 +49,7 @@ def admit_waiting(rank: RankScheduler, now_ns: int) -> None:
 
 
 def _admit_plain(rank: RankScheduler, running: int, now_ns: int) -> int:
-    """Admit heads as plain as most, as `try_admit` would; return how many run then."""
+    """Admit heads as plain as most, as `try_admit` would; return how many run then (`_FULL`: enough)."""
     waiting = rank.waiting
     if waiting[0].admissions:
         running = _admit_again(rank, running, now_ns)
@@ -146,30 +148,38 @@ def _admit_sharing(rank: RankScheduler, running: int, now_ns: int) -> int:
 def _admit_again(rank: RankScheduler, running: int, now_ns: int) -> int:
     """Admit heads that gave way as decoders, share nothing and fit whole, as `try_admit` would.
 
-    Return how many run then. The first that is of another kind is left to the caller, and so is one that has
-    to wait.
+    Return how many run then, `_FULL` if the head has to wait for blocks. The first that is of another kind is
+    left to the caller, and so is one that has to wait for something else.
     """
     waiting, joining, pool, size = rank.waiting, rank.joining, rank.pool, rank.block_size
     budget, first, most = rank.budget, len(joining), rank.params.max_num_seqs
     chunks = starts = ends = context = 0
+    order = rank.entered
     while waiting and running < most:
         sequence = waiting[0]
-        if sequence.len:
-            pool.settle()  # the last one's blocks may be those that this one left behind
-        tokens, prompt, tail = sequence.tokens, sequence.input_tokens, sequence.len
-        blocks, start = -(-tokens // size), tail * size
-        if tokens - start > budget or blocks > pool.room or tokens <= prompt:
+        tokens, prompt = sequence.tokens, sequence.input_tokens
+        blocks = -(-tokens // size)
+        if tokens <= prompt or sequence.keys is not None or not sequence.admissions:
             break
-        if not sequence.admissions or sequence.keys is not None:
+        if blocks > pool.room:
+            running = _FULL if running else 0
+            break
+        if tail := sequence.len:
+            pool.settle()  # the last one's blocks may be those that this one left behind
+            tail = sequence.len
+        start = tail * size
+        if tokens - start > budget:
             break
         if tail:
             pool.revive(sequence)
         pool.take(blocks - tail)
         waiting.popleft()
         running += 1
+        order += 1
         budget -= tokens - start
         sequence.admissions += ((now_ns, start),)
         sequence.tail_start = 0
+        sequence.order = order
         sequence.computed = tokens
         sequence.chunk_start = start
         context += tokens
@@ -178,8 +188,6 @@ def _admit_again(rank: RankScheduler, running: int, now_ns: int) -> int:
             starts += start
             ends += prompt
         joining.append(sequence)
-    for order, sequence in enumerate(joining[first:], rank.entered + 1):
-        sequence.order = order
     if context:
         rank.note_again(len(joining) - first, context)
         rank.note_chunks(chunks, starts, ends, budget)

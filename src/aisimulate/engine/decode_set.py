@@ -8,9 +8,7 @@ members sit in buckets by that count. (spec 09 section 2)
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from heapq import heappop, heappush
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -102,11 +100,24 @@ class DecodeSet:
 
     def remove(self, sequence: Sequence) -> None:
         """Take out a member that is preempted; its `tokens` becomes its length."""
-        self._unbook(sequence)
+        # `_unbook`, without the call.
+        base, passes = sequence.base, self.passes
+        residue = -base % self._block_size
+        self.residues[residue] -= 1
+        if self._openers is not None:
+            del self._openers[residue][sequence]
+        finish = sequence.end_tokens - base
+        bucket = self._buckets[finish]
+        if bucket[-1] is sequence:  # most who give way are the last
+            bucket.pop()
+        else:
+            bucket.remove(sequence)
+        if not bucket and finish == self.next_due:
+            self._drop_empty()
         del self.members[sequence]
         self.count -= 1
-        sequence.tokens = self.passes + sequence.base
-        self.context_tokens -= sequence.tokens
+        tokens = sequence.tokens = passes + base
+        self.context_tokens -= tokens
 
     def hold_back(self, sequence: Sequence) -> None:
         """Undo the growth of a member that did not take part in the last pass."""
@@ -140,10 +151,7 @@ class DecodeSet:
             del self._openers[residue][sequence]
         finish = sequence.end_tokens - base
         bucket = self._buckets[finish]
-        if bucket[-1] is sequence:  # most who give way are the last
-            bucket.pop()
-        else:
-            bucket.remove(sequence)
+        bucket.remove(sequence)
         if not bucket and finish == self.next_due:
             self._drop_empty()
 
@@ -221,12 +229,14 @@ class DecodeSet:
     def demand(self, passes: int) -> int:
         """Blocks that the members open in the next `passes` passes together."""
         size, residues = self._block_size, self.residues
-        rounds = passes // size
+        if self.count == 1:
+            before = self.context_tokens - 2
+            return (before + passes) // size - before // size
         first = (self.passes - 1) % size
-        last = first + passes - rounds * size
-        if last <= size:
+        rounds, last = divmod(first + passes, size)
+        if last >= first:
             return self.count * rounds + sum(residues[first:last])
-        return self.count * rounds + sum(residues[first:]) + sum(residues[: last - size])
+        return self.count * rounds - sum(residues[last:first])
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""
@@ -239,13 +249,14 @@ class DecodeSet:
         fitting = rounds * size
         if fitting >= passes:
             return passes, self.demand(passes)
-        # What is left does not last for another round.
-        first = self._next_residue()
-        last = first + min(passes - fitting, size)
-        row = residues[first:last] if last <= size else residues[first:] + residues[: last - size]
-        opened = [*accumulate(row, initial=0)]
-        lasting = bisect_right(opened, left) - 1
-        return fitting + lasting, blocks - left + opened[lasting]
+        # What is left does not last for another round: not for long, most often.
+        first, lasting = self._next_residue(), fitting
+        for opened in (residues[first:] + residues[:first])[: passes - fitting]:
+            if opened > left:
+                break
+            left -= opened
+            lasting += 1
+        return lasting, blocks - left
 
     def advance(self, passes: int) -> bool:
         """Let every member grow by `passes` tokens; return whether one of them may have finished."""

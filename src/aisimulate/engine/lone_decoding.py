@@ -27,27 +27,35 @@ def decode_to_an_end(
     Each begins before `until_ns`, up to when nobody arrives. Return the end of the last of them, and how many
     there were. Gaps go to `log`.
     """
-    decoders, waiting, runs = rank.decoders, rank.waiting, 0
-    while not terminal and waiting and now_ns < until_ns and _decodes_only(rank):
-        if not 0 < decoders.count <= rank.pass_tokens:
-            break
-        if rank.eventful:
-            rank.eventful = False
-            if rank.unusual:
-                rank._clear_unusual()
-        passes, taken = _begin(rank, now_ns)
-        if passes:
-            now_ns = _run(rank, log, now_ns, passes, taken)
-        elif not decoders.count:
-            decoders.passes += 1  # all gave way: a pass of no length
-        elif len(waiting) > 1:
-            now_ns = _let_in(rank, log, now_ns, taken, terminal)
+    if terminal or not _decodes_only(rank):
+        return now_ns, 0
+    decoders, waiting, pool = rank.decoders, rank.waiting, rank.pool
+    residues, size, runs = decoders.residues, rank.block_size, 0
+    if rank.eventful and rank.unusual:
+        rank._clear_unusual()
+    while waiting and now_ns < until_ns and 0 < decoders.count <= rank.pass_tokens:
+        opening, waits = residues[(decoders.passes - 1) % size], True
+        if opening > pool.room:
+            # One that shares nothing needs all that it gave back, and the others have opened blocks since.
+            waits = open_or_give_way(rank, now_ns) >= 0 or _open_in_turn(rank, now_ns)
         else:
-            rank.pool.give_back(taken)  # the planner takes these blocks again
-            break
+            rank.eventful = rank.unusual = rank.preempted = False
+            if _head_comes(rank, opening):
+                if len(waiting) == 1:
+                    break  # the planner has more ways with it
+                now_ns = _let_in(rank, log, now_ns, terminal)
+                runs += 1
+                if terminal or not _decodes_only(rank):
+                    break
+                continue
         runs += 1
+        if not decoders.count:
+            decoders.passes += 1  # all gave way: a pass of no length
+            continue
+        now_ns = _run(rank, log, now_ns, decoders.next_due - decoders.passes if waits else 1)
         if decoders.passes >= decoders.next_due:
             terminal += complete_due(rank, now_ns)
+            break
     return now_ns, runs
 
 
@@ -56,41 +64,37 @@ def _decodes_only(rank: RankScheduler) -> bool:
     return not (rank.partial or rank.stalled or rank.planned or rank.watchful) and rank.runs_on
 
 
-def _begin(rank: RankScheduler, now_ns: int) -> tuple[int, int]:
-    """Let decoders give way until each of the others can open its block in the next pass.
-
-    Return how many passes may follow each other as far as the blocks last, none if there is no decoder left
-    or somebody may be let in; and how many blocks of the first have been taken.
-    """
-    decoders, pool = rank.decoders, rank.pool
-    opening, taken = decoders.opening(), 0
-    if opening > pool.room:
-        if (opening := open_or_give_way(rank, now_ns)) < 0:
-            open_blocks(rank, now_ns)
-            opening = taken = decoders.opening()
-        if not head_waits(rank, opening - taken):
-            return min(decoders.count, 1), taken
-    elif rank.waiting and decoders.count < rank.params.max_num_seqs:
-        head = rank.waiting[0]
-        if head.keys is not None:  # it finds what these blocks leave
-            pool.take(opening)
-            taken = opening
-        if head.reason is not None or not head_waits(rank, opening - taken):
-            return 0, taken
-    return decoders.next_due - decoders.passes, taken
+def _open_in_turn(rank: RankScheduler, now_ns: int) -> bool:
+    """Let decoders that share something give way; return whether the head has to wait for a member's end."""
+    open_blocks(rank, now_ns)
+    waits = head_waits(rank)
+    rank.pool.give_back(rank.decoders.opening())  # who runs takes them again
+    return waits
 
 
-def _run(rank: RankScheduler, log: GapLog, now_ns: int, passes: int, taken: int) -> int:
+def _head_comes(rank: RankScheduler, opening: int) -> bool:
+    """Whether the head of the queue may be let in, or refused, when decoders have opened their blocks."""
+    head, pool = rank.waiting[0], rank.pool
+    if rank.decoders.count >= rank.params.max_num_seqs:
+        return False
+    if head.reason is not None:
+        return True
+    if head.keys is None:
+        return -(-head.tokens // rank.block_size) + opening <= pool.room
+    pool.take(opening)  # it finds what these blocks leave
+    comes = not head_waits(rank)
+    pool.give_back(opening)
+    return comes
+
+
+def _run(rank: RankScheduler, log: GapLog, now_ns: int, passes: int) -> int:
     """Run up to `passes` passes that only decode, as long as there are blocks; return their end."""
     decoders, pool, timer = rank.decoders, rank.pool, rank.timer
     batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
-    blocks = pool.room + taken
-    if batch * (passes // rank.block_size + 1) <= blocks:
-        demand = decoders.demand(passes)
-    else:
-        passes, demand = decoders.longest_and_demand(passes, blocks)
-    if demand > taken:
-        pool.take(demand - taken)
+    passes, blocks = decoders.longest_and_demand(passes, pool.room)
+    pool.room -= blocks  # `RunPool.take` and `DecodeSet.advance`, without the calls
+    decoders.passes = done + passes
+    decoders.context_tokens = context + passes * batch
     if rank.preempted or rank.fresh:
         first_ns = timer.decode_ns(batch, context)
         if rank.fresh:
@@ -101,22 +105,22 @@ def _run(rank: RankScheduler, log: GapLog, now_ns: int, passes: int, taken: int)
             log.runs += (batch, context + batch, passes - 1, batch, done + 1)
     else:
         log.runs += (batch, context, passes, batch, done)
-    decoders.advance(passes)
     return now_ns + timer.run_ns(batch, context, passes)
 
 
-def _let_in(rank: RankScheduler, log: GapLog, now_ns: int, taken: int, terminal: list[Sequence]) -> int:
+def _let_in(rank: RankScheduler, log: GapLog, now_ns: int, terminal: list[Sequence]) -> int:
     """Run one pass in which the head of the queue may enter, whose blocks there are; return its end.
 
     It is planned as `RankScheduler.plan` plans it. Who ends goes to `terminal`.
     """
     decoders, opening = rank.decoders, rank.decoders.opening()
-    rank.pool.take(opening - taken)
+    rank.pool.take(opening)
     rank.run_batch = 0
     rank.budget = rank.pass_tokens - decoders.count
     rank.admit(rank, now_ns)
     if not rank.eventful:
-        return _run(rank, log, now_ns, decoders.next_due - decoders.passes, opening)
+        rank.pool.give_back(opening)
+        return _run(rank, log, now_ns, decoders.next_due - decoders.passes)
     rank._price()
     log.passes += (rank.pass_ns, rank.gap_weight, decoders.passes)
     now_ns += rank.pass_ns

@@ -21,9 +21,11 @@ class PageDecoders(DecodeSet):
     def demand(self, passes: int) -> int:
         """Pages that the members open in the next `passes` passes together."""
         size, residues = self._block_size, self.residues
-        rounds = passes // size
+        if self.count == 1:
+            before = self.context_tokens - 1
+            return (before + passes) // size - before // size
         first = self.passes % size
-        last = first + passes - rounds * size
-        if last <= size:
+        rounds, last = divmod(first + passes, size)
+        if last >= first:
             return self.count * rounds + sum(residues[first:last])
-        return self.count * rounds + sum(residues[first:]) + sum(residues[: last - size])
+        return self.count * rounds - sum(residues[last:first])

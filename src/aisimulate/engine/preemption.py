@@ -62,7 +62,10 @@ def open_or_give_way(rank: RankScheduler, now_ns: int) -> int:
         victim.last_token_ns = now_ns
         decoders.remove(victim)
         computed = victim.tokens - 1
-        pool.release(victim, computed, cached)
+        if cached:
+            pool.release_cached(victim, computed)
+        else:
+            pool.release(victim, computed, cached)
         victim.computed = 0
         if computed > victim.most_computed:
             victim.most_computed = computed

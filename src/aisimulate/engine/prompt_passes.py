@@ -90,5 +90,9 @@ def _let_in(rank: RankScheduler, now_ns: int) -> None:
         if sequence.tail_start > hit:
             pool.extend(sequence, hit, sequence.tail_start)
         joining.append(sequence)
-    if chunks:
-        rank.note_chunks(chunks, starts, ends, budget)
+    if chunks:  # `RankScheduler.note_chunks`, without the call
+        rank.eventful = True
+        rank.budget = budget
+        rank._chunk_count += chunks
+        rank._chunk_starts += starts
+        rank._chunk_ends += ends

@@ -319,13 +319,12 @@ class RadixPool:
             self._insert(sequence, pages, self.passes * _PASS + _LATER + self._clock)
 
     def _insert(self, sequence: Sequence, pages: int, now: int) -> None:
-        start = sequence.leaf
+        start = node = sequence.leaf
+        while (parent := node.parent) is not node:  # `_touch`, without the call
+            if node.touched < now:
+                node.touched = now
+            node = parent
         if start.ref == 1 and not start.children:  # the usual case of `_graft`
-            node = start
-            while (parent := node.parent) is not node:  # `_touch`, without the call
-                if node.touched < now:
-                    node.touched = now
-                node = parent
             start.ids, start.tail, start.owner = sequence.keys, sequence.shared, sequence.ordinal
             start.len += pages - sequence.inserted
             sequence.inserted = pages
@@ -333,14 +332,11 @@ class RadixPool:
         first, keys = sequence.inserted, sequence.keys
         key = keys[first // self.stride] if keys and first < sequence.shared else ~sequence.ordinal
         if key not in start.children:  # a new branch
-            if start is not self.root:
-                self._touch(start, now)
             if start.grower is not None:
                 self._stop_growing(start)
             self._nodes += 1
-            node = RadixNode(first, pages - first, sequence, start, now, self._nodes)
+            sequence.leaf = node = RadixNode(first, pages - first, sequence, start, now, self._nodes)
             node.ref = 1
-            sequence.leaf = node
             start.adopt(key, node)
             sequence.inserted = pages
             return

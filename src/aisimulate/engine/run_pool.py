@@ -90,9 +90,10 @@ class RunPool:
     # Lookup and pinning -----------------------------------------------------------------------------
 
     def match(self, keys: list[int], limit: int) -> Match:
-        """Find the longest cached prefix of a chain, at most `limit` blocks. Changes nothing."""
-        if self._owed or self._cached > self.room:
-            self.settle()
+        """Find the longest cached prefix of a chain, at most `limit` blocks. Changes nothing.
+
+        What somebody holds is not evicted, so only a run that nobody holds is a reason to `settle` first.
+        """
         stride = self.stride
         node = self.root
         position = used = held = 0
@@ -101,6 +102,9 @@ class RunPool:
             child = node.children.get(keys[first])
             if child is None:
                 break
+            if not child.ref and (self._owed or self._cached > self.room):
+                self.settle()
+                continue
             end = position + child.len
             if end > limit:
                 end = limit
@@ -203,16 +207,15 @@ class RunPool:
             self._cached = self.room
         self._owed = 0
         while need:
-            entry = order[0]
+            entry = order.popleft()
             if entry.stale > 0:
                 entry.stale -= 1
-                order.popleft()
                 continue
             left = entry.len - need
             if left > 0:
                 entry.len = left
+                order.appendleft(entry)
                 return
-            order.popleft()
             entry.len = 0
             need = -left
             if type(entry) is Node:
@@ -248,11 +251,11 @@ class RunPool:
 
     def extend(self, sequence: Sequence, start: int, end: int) -> None:
         """Cache the blocks [start, end) that `sequence` just computed, behind the node it holds."""
-        if self._owed or self._cached > self.room:
-            self.settle()
         node = sequence.node or self.root
         keys = sequence.keys
         assert keys is not None
+        if node.location is not None or keys[start // self.stride] in node.children:
+            self.settle()  # else nothing that may have to go can be in the way
         if node.ref == 1 and not node.children and node.location is None and node.parent is not None:
             node.ids = keys
             node.len += end - start

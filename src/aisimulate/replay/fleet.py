@@ -8,6 +8,7 @@ from aisimulate.core.errors import ReplayError
 from aisimulate.core.units import to_ms
 from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.closed_loop import closed_loop
+from aisimulate.router.round_robin import RoundRobin
 from aisimulate.workload.driver import SessionDriver
 
 if TYPE_CHECKING:
@@ -356,8 +357,13 @@ class Fleet:
 
     def _place_all(self, batch: list[Sequence]) -> list[list[Sequence]]:
         """Place requests; list, by worker, those that it gets."""
-        place = self._placement.place
         lanes: list[list[Sequence]] = [[] for _ in self._workers]
+        if isinstance(self._placement, RoundRobin) and self._placement.dp_size == 1:
+            for sequence, worker in zip(batch, self._placement.rotation, strict=False):
+                sequence.worker, sequence.rank = worker, 0
+                lanes[worker].append(sequence)
+            return lanes
+        place = self._placement.place
         for sequence in batch:
             sequence.worker, sequence.rank = place(sequence)
             lanes[sequence.worker].append(sequence)

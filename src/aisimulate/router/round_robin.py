@@ -19,10 +19,10 @@ class RoundRobin:
     that worker does not move then. Nothing ever queues here.
     """
 
-    __slots__ = ("_dp_size", "_next_rank", "_rotation")
+    __slots__ = ("_next_rank", "_rotation", "dp_size")
 
     def __init__(self, worker_ids: ListOf[int], dp_size: int) -> None:
-        self._dp_size = dp_size
+        self.dp_size = dp_size
         self._rotation = cycle(sorted(worker_ids))
         self._next_rank = dict.fromkeys(worker_ids, 0)
 
@@ -34,11 +34,11 @@ class RoundRobin:
     def place(self, sequence: Sequence) -> tuple[int, int]:
         """Choose (worker id, rank) for a request and move the rotation on."""
         worker = next(self._rotation)
-        if self._dp_size == 1:
+        if self.dp_size == 1:
             return worker, 0
         authored = sequence.origin.dp_rank
         if authored is not None:
             return worker, authored
         rank = self._next_rank[worker]
-        self._next_rank[worker] = (rank + 1) % self._dp_size
+        self._next_rank[worker] = (rank + 1) % self.dp_size
         return worker, rank

@@ -192,7 +192,7 @@ class PolynomialTimer:
         first = (
             table[context_tokens] if context_tokens < len(table) else self.decode_ns(batch, context_tokens)
         )
-        most = int(-(-elapsed_ns // first)) if first else passes
+        most = int(elapsed_ns / first) + 1 if first else passes  # or one too many: that is taken back
         if most > passes:
             most = passes
         stop = context_tokens + most * batch
