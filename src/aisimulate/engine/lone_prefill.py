@@ -26,22 +26,23 @@ def prefill_alone(
     arrives before `until_ns`. If all that comes later waits for the last chunk (`rank.all_wait`), all before
     it are run too. Gaps go to `log`, those who end to `terminal`: they end the passes, if anybody cares.
     """
-    decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
-    size, residues, fused, all_wait = rank.block_size, decoders.residues, rank.fused, rank.all_wait
-    is_new = rank.partial is None
-    sequence = rank.partial or waiting[0]
+    decoders, pool, waiting = rank.decoders, rank.pool, rank.waiting
+    size, residues, all_wait = rank.block_size, decoders.residues, rank.all_wait
     opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
-    prompt = sequence.input_tokens
-    if sequence.tokens > prompt or sequence.planned or prompt == sequence.end_tokens:
+    if (sequence := rank.partial) is None:
+        sequence = waiting[0]
+        if not _let_in(rank, sequence, opening, now_ns):
+            return now_ns
+        opened = opening  # by `_let_in`
+    elif sequence.planned or not sequence.tokens == sequence.input_tokens < sequence.end_tokens:
         return now_ns
-    if is_new and not _let_in(rank, sequence, opening, now_ns):
-        return now_ns
-    start = sequence.computed
-    opened = -(-start // size) + (opening if is_new else 0)
+    else:
+        opened = 0
+    start, prompt = sequence.computed, sequence.input_tokens
+    opened += -(-start // size)
     ended: list[Sequence] = [] if terminal is None else terminal
     while now_ns < until_ns or all_wait:
-        batch, context = decoders.count, decoders.context_tokens
-        end = start + rank.pass_tokens - batch
+        end = start + rank.pass_tokens - decoders.count
         is_last = end >= prompt
         end = prompt if is_last else end
         needed = -(-end // size)
@@ -49,33 +50,46 @@ def prefill_alone(
         if (
             end <= start
             or blocks > pool.room
-            or (waiting and _lets_in(rank, is_last))
             or (is_last and now_ns >= until_ns)
-            or terminal
+            or (waiting and (is_last or _lets_in(rank)))
         ):
             break
         pool.take(blocks)
-        pass_ns = (
-            timer.fused_ns(((start, end),), batch, context) if fused else timer.prefill_ns(1, end, start)
-        )
-        if batch:
-            pass_ns += 0 if fused else timer.beside_ns(batch, context)
-            log.passes += (pass_ns, batch, decoders.passes)
-        now_ns += pass_ns
-        sequence.computed = start = end
-        opened = needed
+        sequence.computed = end
         if is_last:
             cache_prompt(rank, sequence)
-        done = decoders.passes = decoders.passes + 1
-        decoders.context_tokens = context + batch
-        if rank.fresh:
-            rank.settle_second_tokens(now_ns)
-        if done >= decoders.next_due:
-            ended += complete_due(rank, now_ns)
+        now_ns = _compute(rank, log, now_ns, start, end, ended)
         if is_last:
             _join(rank, sequence, now_ns, ended)
             break
-        opening = residues[(done - 1) % size]
+        if terminal:
+            break
+        start, opened = end, needed
+        opening = residues[(decoders.passes - 1) % size]
+    return now_ns
+
+
+def _compute(
+    rank: RankScheduler, log: GapLog, now_ns: int, start: int, end: int, ended: list[Sequence]
+) -> int:
+    """Run a pass that computes a prompt from `start` to `end` tokens beside all decoders; return its end."""
+    decoders, timer = rank.decoders, rank.timer
+    batch, context, done = decoders.count, decoders.context_tokens, decoders.passes + 1
+    if rank.fused:
+        pass_ns = timer.fused_ns(((start, end),), batch, context)
+    else:
+        pass_ns = timer.prefill_ns(1, end, start)
+        if batch:
+            pass_ns += timer.beside_ns(batch, context)
+    if batch:
+        log.passes += (pass_ns, batch, done - 1)
+    now_ns += pass_ns
+    decoders.passes = done
+    decoders.context_tokens = context + batch
+    if rank.fresh:
+        rank.settle_second_tokens(now_ns)
+    if done >= decoders.next_due:
+        ended += complete_due(rank, now_ns)
     return now_ns
 
 
@@ -132,13 +146,10 @@ def _refuses(rank: RankScheduler, batch: int) -> bool:
     return len(waiting) > 1 and (waiting[1].reason is not None or not rank.needs_budget(waiting[1]))
 
 
-def _lets_in(rank: RankScheduler, is_last: bool) -> bool:
-    """Whether the head of the queue might be let in, or refused, beside a chunk.
-
-    One that does not end its prompt uses up the budget.
-    """
+def _lets_in(rank: RankScheduler) -> bool:
+    """Whether the head of the queue might be let in, or refused, beside a chunk that uses up the budget."""
     head = rank.waiting[0]
-    return is_last or head.reason is not None or not rank.needs_budget(head)
+    return head.reason is not None or not rank.needs_budget(head)
 
 
 def cache_prompt(rank: RankScheduler, sequence: Sequence) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.finishing import complete_due
 from aisimulate.engine.lone_decoding import decode_to_an_end
 from aisimulate.engine.lone_prefill import prefill_alone
+from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
@@ -33,17 +34,24 @@ class LoopLane:
         "_arriving",
         "_ended",
         "_passes",
+        "_queue",
         "_rank",
         "_ready_ns",
         "_room",
         "_run_ns",
+        "_runs",
+        "_soon_ns",
         "_worker",
         "bound_ns",
     )
 
     def __init__(self, worker: RankWorker) -> None:
         self._worker = worker
-        self._rank = worker.ranks[0]
+        rank = self._rank = worker.ranks[0]
+        # To queue who arrives: `submit` has nothing else to do for prompts that are cached in blocks.
+        is_plain = type(rank).submit is RankScheduler.submit and rank.params.enable_prefix_caching
+        self._queue = rank.waiting.append if is_plain else rank.submit
+        self._runs = worker.gap_log.runs
         self._ready_ns = 0
         self.bound_ns = _NEVER
         self._arriving: deque[Sequence] = deque()  # placed here, and not queued yet
@@ -51,6 +59,7 @@ class LoopLane:
         # How many passes come before the next of the decoders ends, and how many blocks are left then; no
         # passes if that is not known. How long they last if nobody arrives before, and if that is known.
         self._passes = self._room = self._run_ns = 0
+        self._soon_ns = 0  # not even who arrives now ends before
 
     def take_in(self, sequence: Sequence) -> bool:
         """Take a request that arrives; return whether that brings `bound_ns` forward."""
@@ -61,7 +70,7 @@ class LoopLane:
             if sequence.output_tokens >= passes and self._room >= 0:
                 return False
             self._passes = 0
-        soon_ns = max(sequence.arrival_ns, self._ready_ns) + 1
+        soon_ns = max(sequence.arrival_ns + 1, self._ready_ns + 1, self._soon_ns)
         if soon_ns >= self.bound_ns:
             return False
         self.bound_ns = soon_ns
@@ -83,12 +92,12 @@ class LoopLane:
 
         Nothing arrives before `until_ns` but what has arrived already.
         """
-        rank, arriving = self._rank, self._arriving
+        rank, arriving, queue = self._rank, self._arriving, self._queue
         waiting, now_ns = rank.waiting, self._ready_ns
-        self._passes = 0
+        self._passes = self._soon_ns = 0
         while True:
             while arriving and arriving[0].arrival_ns <= now_ns:
-                rank.submit(arriving.popleft())
+                queue(arriving.popleft())
             if waiting or rank.partial is not None or rank.unusual:
                 if now_ns >= until_ns:
                     bound_ns = self._look_ahead(now_ns)
@@ -137,17 +146,16 @@ class LoopLane:
 
     def _run(self, now_ns: int, passes: int, run_ns: int) -> int:
         """Run passes that only decode, up to the next end if they get there; return their end."""
-        worker, rank = self._worker, self._rank
-        decoders, done = rank.decoders, rank.decoders.passes
-        batch, context = decoders.count, decoders.context_tokens
-        worker.plans += 1
-        worker.gap_log.runs += (batch, context, passes, batch, done)
+        rank, runs = self._rank, self._runs
+        decoders = rank.decoders
+        batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
+        self._worker.plans += 1
+        runs += (batch, context, passes, batch, done)
         if rank.fresh:
             rank.settle_second_tokens(now_ns + rank.timer.decode_ns(batch, context))
         now_ns += run_ns
-        if blocks := decoders.demand(passes):
-            rank.pool.take(blocks)
-        # `DecodeSet.advance`, without the call.
+        # `RunPool.take` and `DecodeSet.advance`, without the calls.
+        rank.pool.room -= decoders.demand(passes)
         done = decoders.passes = done + passes
         decoders.context_tokens = context + passes * batch
         if done >= decoders.next_due:
@@ -183,19 +191,29 @@ class LoopLane:
         return now_ns
 
     def _look_ahead(self, now_ns: int) -> int:
-        """Tell before when nobody ends, as far as that is easily told."""
+        """Tell before when nobody ends, as far as that is easily told: the next pass has to be over."""
         rank = self._rank
         decoders, partial = rank.decoders, rank.partial
-        batch = decoders.count
-        if not batch or rank.waiting or rank.unusual:
-            return now_ns + 1
-        passes = decoders.next_due - decoders.passes
+        batch, context = decoders.count, decoders.context_tokens
+        passes = own_passes = decoders.next_due - decoders.passes if batch else 1
         room = rank.pool.room - batch * (passes // rank.block_size + 1)
         if partial is not None:
             room -= (partial.tokens + passes) // rank.block_size + 2
-            if partial.end_tokens - partial.tokens < passes:
-                return now_ns + 1
-        if room < 0:
+            own_passes = partial.end_tokens - partial.tokens
+        if room < 0 or batch >= rank.pass_tokens or rank.unusual or rank.overtaken:
             return now_ns + 1
+        self._soon_ns = soon_ns = now_ns + max(1, self._next_pass_ns(batch, context))
+        if not batch or rank.waiting or own_passes < passes:
+            return soon_ns
         self._passes, self._room = passes, room
-        return now_ns + rank.timer.run_floor_ns(batch, decoders.context_tokens, passes)
+        return soon_ns + rank.timer.run_floor_ns(batch, context, passes - 1)
+
+    def _next_pass_ns(self, batch: int, context: int) -> int:
+        """Price the next pass, whose decoders are given, as if nobody joined it."""
+        rank, timer = self._rank, self._rank.timer
+        partial = rank.partial
+        if partial is None or partial.tokens > partial.input_tokens:
+            return timer.decode_ns(batch, context) if batch else 0
+        start = partial.computed
+        chunk_ns = timer.prefill_ns(1, min(partial.tokens, start + rank.pass_tokens - batch), start)
+        return chunk_ns + timer.beside_ns(batch, context) if batch else chunk_ns

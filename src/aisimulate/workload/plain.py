@@ -117,11 +117,20 @@ class PlainSessions(ListOf[Session]):
         """Give the content ids of a prompt."""
         return None if self.ids is None else self.ids[self.bounds[index] : self.bounds[index + 1]]
 
+    def lengths_between(self) -> tuple[int, int, int, int] | None:
+        """The shortest and the longest prompt, the least and the most output; None of no sessions."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a command need not pay
+
+        if not len(self):
+            return None
+        inputs, outputs = (np.frombuffer(column, column.typecode) for column in (self.inputs, self.outputs))
+        return int(inputs.min()), int(inputs.max()), int(outputs.min()), int(outputs.max())
+
     # In a replay ---------------------------------------------------------------------------------------
 
     def schedule(self) -> tuple[array[int], array[int]]:
         """List, in the order of arrival, the instants (ns) and the indices of all sessions."""
-        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a command need not pay
+        import numpy as np  # noqa: PLC0415 - as above
 
         arrivals_ms = np.frombuffer(self.arrivals_ms)
         if (arrivals_ms == np.floor(arrivals_ms)).all():
