@@ -70,6 +70,8 @@ class LoopLane:
             if sequence.output_tokens >= passes and self._room >= 0:
                 return False
             self._passes = 0
+        if self._soon_ns >= self.bound_ns:
+            return False
         soon_ns = max(sequence.arrival_ns + 1, self._ready_ns + 1, self._soon_ns)
         if soon_ns >= self.bound_ns:
             return False
@@ -176,10 +178,15 @@ class LoopLane:
     def _prefill(self, now_ns: int, stop_ns: int) -> int:
         """Run passes that begin before `stop_ns` where somebody waits or has an unfinished prompt."""
         worker, rank, waiting = self._worker, self._rank, self._rank.waiting
-        runs, end_ns = 0, now_ns
+        partial, runs, end_ns = rank.partial, 0, now_ns
+        if partial is None:
+            is_alone = len(waiting) == 1
+        else:  # those who wait may be let in beside its last chunk
+            left = partial.input_tokens - partial.computed
+            is_alone = not waiting or left > rank.pass_tokens - rank.decoders.count
         if waiting and waiting[0].admissions:
             end_ns, runs = decode_to_an_end(rank, worker.gap_log, now_ns, stop_ns, self._ended)
-        elif (rank.partial is not None or len(waiting) == 1) and not (rank.unusual or rank.overtaken):
+        elif is_alone and not (rank.unusual or rank.overtaken):
             end_ns = prefill_alone(rank, worker.gap_log, now_ns, stop_ns, self._ended)
             runs = end_ns > now_ns
         worker.plans += runs

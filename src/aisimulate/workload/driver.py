@@ -14,7 +14,7 @@ from aisimulate.core.units import clock_ns, to_ms
 from aisimulate.engine.sequence import COMPLETED, FAILED, Origin, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.history import History, PrivateTokens
-from aisimulate.workload.plain import PlainSessions
+from aisimulate.workload.plain import PlainSessions, whole_numbers
 from aisimulate.workload.plain_requests import PlainRequests
 from aisimulate.workload.sessions import require_arrivals
 
@@ -168,7 +168,7 @@ class SessionDriver:
         while plain is not None and first < self._session_count:
             tidy_up()
             stop = min(first + _MADE_AHEAD, self._session_count)
-            self._starters.extend(range(first, stop))
+            self._starters += whole_numbers("q", first, stop)
             made = plain.start(first, array("q", bytes(8 * (stop - first))))
             self.sequences += made
             yield made
@@ -217,7 +217,7 @@ class SessionDriver:
             raise InputError(f"concurrency must be at least 1, got {concurrency}")
         self._waiting = min(concurrency, len(self._sessions))
         self._starts_ns = array("q", bytes(8 * self._waiting))
-        self._starters = array("q", range(self._waiting))
+        self._starters = whole_numbers("q", 0, self._waiting)
 
     def _pop_merged(self, now_ns: int) -> list[Sequence]:
         due: list[tuple[int, int, _Conversation | None]] = []

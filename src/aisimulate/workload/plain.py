@@ -152,6 +152,13 @@ class PlainSessions(ListOf[Session]):
         return array("q", (self._common * stride).tobytes()) if len(self._common) else None
 
 
+def whole_numbers(typecode: str, start: int, stop: int) -> array[int]:
+    """List the whole numbers from `start` to `stop` (exclusive)."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    return array(typecode, np.arange(start, stop, dtype=typecode).tobytes())
+
+
 def _joined(ids: array[int], more: list[int]) -> array[int]:
     """Append ids, in 32 bits each as long as all fit."""
     try:

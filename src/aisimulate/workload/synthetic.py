@@ -13,7 +13,7 @@ from aisimulate.core.rng import ChaChaRng
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.core.units import round_half_away
 from aisimulate.workload.limits import MAX_INSTANT_MS, MAX_TOKENS, require_whole
-from aisimulate.workload.plain import PlainSessions
+from aisimulate.workload.plain import PlainSessions, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +82,8 @@ def synthetic_sessions(
     if num_prefix_groups == 0 or shared == 0:
         if turns == 1:
             plain = PlainSessions("session_", with_ids=False)
-            plain.add(range(sessions), starts_ms, array("I", [isl]) * sessions, array("I", [osl]) * sessions)
+            isls, osls = array("I", [isl]) * sessions, array("I", [osl]) * sessions
+            plain.add(whole_numbers("Q", 0, sessions), starts_ms, isls, osls)
             return plain
         private = [Turn(isl, osl, delay_ms=delay) for delay in delays_ms]
         return [Session(f"session_{i}", private, start) for i, start in enumerate(starts_ms)]
