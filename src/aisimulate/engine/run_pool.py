@@ -91,8 +91,6 @@ class RunPool:
 
     def match(self, keys: list[int], limit: int) -> Match:
         """Find the longest cached prefix of a chain, at most `limit` blocks. Changes nothing."""
-        if self._owed or self._cached > self.room:
-            self.settle()
         stride = self.stride
         node = self.root
         position = used = held = 0
@@ -114,6 +112,10 @@ class RunPool:
                 held += used
             if used < child.len:
                 break
+        if position > held and (self._owed or self._cached > self.room):
+            # What nobody holds may be evicted by now.
+            self.settle()
+            return self.match(keys, limit)
         return position, held, node, used
 
     def shorten(self, match: Match, blocks: int) -> Match:
@@ -248,11 +250,15 @@ class RunPool:
 
     def extend(self, sequence: Sequence, start: int, end: int) -> None:
         """Cache the blocks [start, end) that `sequence` just computed, behind the node it holds."""
-        if self._owed or self._cached > self.room:
-            self.settle()
         node = sequence.node or self.root
         keys = sequence.keys
         assert keys is not None
+        if (self._owed or self._cached > self.room) and (
+            node.location is not None
+            or keys[start // self.stride] in node.children
+            or (node.ref == 1 and node.children and node is not self.root)
+        ):
+            self.settle()  # what is behind the node, and may be evicted by now, matters
         if node.ref == 1 and not node.children and node.location is None and node.parent is not None:
             node.ids = keys
             node.len += end - start
