@@ -230,12 +230,12 @@ class DecodeSet:
     def demand(self, passes: int) -> int:
         """Blocks that the members open in the next `passes` passes together."""
         size, residues = self._block_size, self.residues
-        rounds = passes // size
         first = (self.passes - 1) % size
-        last = first + passes - rounds * size
+        last = first + passes
         if last <= size:
-            return self.count * rounds + sum(residues[first:last])
-        return self.count * rounds + sum(residues[first:]) + sum(residues[: last - size])
+            return sum(residues[first:last])
+        rounds, last = divmod(last, size)
+        return self.count * rounds + sum(residues[:last]) - sum(residues[:first])
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""

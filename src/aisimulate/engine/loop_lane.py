@@ -177,8 +177,8 @@ class LoopLane:
 
     def _prefill(self, now_ns: int, stop_ns: int) -> int:
         """Run passes that begin before `stop_ns` where somebody waits or has an unfinished prompt."""
-        worker, rank, waiting = self._worker, self._rank, self._rank.waiting
-        partial, runs, end_ns = rank.partial, 0, now_ns
+        rank, worker = self._rank, self._worker
+        partial, waiting = rank.partial, rank.waiting
         if partial is None:
             is_alone = len(waiting) == 1
         else:  # those who wait may be let in beside its last chunk
@@ -186,11 +186,15 @@ class LoopLane:
             is_alone = not waiting or left > rank.pass_tokens - rank.decoders.count
         if waiting and waiting[0].admissions:
             end_ns, runs = decode_to_an_end(rank, worker.gap_log, now_ns, stop_ns, self._ended)
+            worker.plans += runs
+            if runs:
+                return end_ns
         elif is_alone and not (rank.unusual or rank.overtaken):
             end_ns = prefill_alone(rank, worker.gap_log, now_ns, stop_ns, self._ended)
-            runs = end_ns > now_ns
-        worker.plans += runs
-        return end_ns if runs or self._ended else self._plan(now_ns, stop_ns)
+            if end_ns > now_ns:
+                worker.plans += 1
+                return end_ns
+        return self._plan(now_ns, stop_ns)
 
     def _plan(self, now_ns: int, stop_ns: int) -> int:
         """Run what the scheduler plans, a run up to its first boundary from `stop_ns` on; return its end."""

@@ -68,6 +68,7 @@ class ClosedLoop:
 
     def __init__(self, workers: list[RankWorker], driver: SessionDriver, placement: RoundRobin) -> None:
         self._lanes = [LoopLane(worker) for worker in workers]
+        self._number_bits = len(workers).bit_length()
         self._driver = driver
         self._placement = placement
         self.end_ns = 0
@@ -75,14 +76,15 @@ class ClosedLoop:
     def run(self, tidy_up: Callable[[], None]) -> None:
         """Run to the end of the traffic, or of the clock."""
         lanes, driver, turns = self._lanes, self._driver, self._placement.rotation
-        # When somebody may end on a worker, and its number, in order. What is not the bound of the worker any
-        # more is passed over.
-        events: list[tuple[int, int]] = []
+        bits = self._number_bits
+        # When somebody may end on a worker and, in the low bits, its number, in order. What is not the bound
+        # of the worker any more is passed over.
+        events: list[int] = []
         self._begin(events)
-        events.append((_NEVER, -1))
+        events.append(_NEVER << bits)
         waiting, is_told = driver.waiting_requests(tidy_up), driver.is_told
-        while (event := events.pop(0))[0] < _NEVER:
-            now_ns, index = event
+        while (now_ns := (event := events.pop(0)) >> bits) < _NEVER:
+            index = event - (now_ns << bits)
             lane = lanes[index]
             if lane.bound_ns != now_ns:
                 continue
@@ -94,21 +96,21 @@ class ClosedLoop:
                     other = sequence.worker = next(turns)
                     sequence.rank = 0
                     if lanes[other].take_in(sequence):
-                        insort(events, (lanes[other].bound_ns, other))
+                        insort(events, lanes[other].bound_ns << bits | other)
                 if is_told:
                     driver.took_places(now_ns)
-            bound_ns = lane.go_on(events[0][0])
+            bound_ns = lane.go_on(events[0] >> bits)
             if bound_ns < _NEVER:
-                insort(events, (bound_ns, index))
+                insort(events, bound_ns << bits | index)
         for lane in lanes:
             lane.close()
 
-    def _begin(self, events: list[tuple[int, int]]) -> None:
+    def _begin(self, events: list[int]) -> None:
         """Let in those who need not wait for an end: they come at 0."""
         lanes = self._lanes
         for sequence in self._driver.pop_ready(0):
             index, sequence.rank = self._placement.place(sequence)
             sequence.worker = index
             if lanes[index].take_in(sequence):
-                events.append((lanes[index].bound_ns, index))
+                events.append(lanes[index].bound_ns << self._number_bits | index)
         events.sort()
