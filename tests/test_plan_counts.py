@@ -69,7 +69,7 @@ def test_a_closed_loop_trace_computes_long_prompts_up_to_their_last_chunk_at_onc
         "block_size": 512,
         "concurrency": 64,
     }
-    assert counts(scenario) == {"passes": 53_893, "plans": 2_843}
+    assert counts(scenario) == {"passes": 53_893, "plans": 2_853}
 
 
 def test_decode_workers_of_a_pair_plan_two_runs_per_request():

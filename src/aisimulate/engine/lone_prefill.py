@@ -26,71 +26,62 @@ def prefill_alone(
     arrives before `until_ns`. If all that comes later waits for the last chunk (`rank.all_wait`), all before
     it are run too. Gaps go to `log`, those who end to `terminal`: they end the passes, if anybody cares.
     """
-    decoders, pool, waiting = rank.decoders, rank.pool, rank.waiting
-    size, residues, all_wait = rank.block_size, decoders.residues, rank.all_wait
+    decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
+    size, residues, fused = rank.block_size, decoders.residues, rank.fused
     opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
-    if (sequence := rank.partial) is None:
-        sequence = waiting[0]
-        if not _let_in(rank, sequence, opening, now_ns):
-            return now_ns
-        opened = opening  # by `_let_in`
-    elif sequence.planned or not sequence.tokens == sequence.input_tokens < sequence.end_tokens:
+    opened = 0 if rank.partial is not None else opening
+    if not _take_up(rank, opening, now_ns):
         return now_ns
-    else:
-        opened = 0
+    sequence = rank.partial
+    assert sequence is not None
     start, prompt = sequence.computed, sequence.input_tokens
     opened += -(-start // size)
     ended: list[Sequence] = [] if terminal is None else terminal
-    while now_ns < until_ns or all_wait:
-        end = start + rank.pass_tokens - decoders.count
+    while now_ns < until_ns or rank.all_wait:
+        batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
+        end = start + rank.pass_tokens - batch
         is_last = end >= prompt
         end = prompt if is_last else end
         needed = -(-end // size)
-        blocks = opening + needed - opened
         if (
             end <= start
-            or blocks > pool.room
+            or opening + needed - opened > pool.room
             or (is_last and now_ns >= until_ns)
             or (waiting and (is_last or _lets_in(rank)))
         ):
             break
-        pool.take(blocks)
+        pool.take(opening + needed - opened)
         sequence.computed = end
         if is_last:
             cache_prompt(rank, sequence)
-        now_ns = _compute(rank, log, now_ns, start, end, ended)
+        pass_ns = (
+            timer.fused_ns(((start, end),), batch, context) if fused else timer.prefill_ns(1, end, start)
+        )
+        if batch:
+            pass_ns += 0 if fused else timer.beside_ns(batch, context)
+            log.passes += (pass_ns, batch, done)
+        now_ns += pass_ns
+        decoders.passes = done + 1
+        decoders.context_tokens = context + batch
+        if rank.fresh:
+            rank.settle_second_tokens(now_ns)
+        if done + 1 >= decoders.next_due:
+            ended += complete_due(rank, now_ns)
         if is_last:
             _join(rank, sequence, now_ns, ended)
-            break
-        if terminal:
+        if is_last or terminal:
             break
         start, opened = end, needed
-        opening = residues[(decoders.passes - 1) % size]
+        opening = residues[done % size]
     return now_ns
 
 
-def _compute(
-    rank: RankScheduler, log: GapLog, now_ns: int, start: int, end: int, ended: list[Sequence]
-) -> int:
-    """Run a pass that computes a prompt from `start` to `end` tokens beside all decoders; return its end."""
-    decoders, timer = rank.decoders, rank.timer
-    batch, context, done = decoders.count, decoders.context_tokens, decoders.passes + 1
-    if rank.fused:
-        pass_ns = timer.fused_ns(((start, end),), batch, context)
-    else:
-        pass_ns = timer.prefill_ns(1, end, start)
-        if batch:
-            pass_ns += timer.beside_ns(batch, context)
-    if batch:
-        log.passes += (pass_ns, batch, done - 1)
-    now_ns += pass_ns
-    decoders.passes = done
-    decoders.context_tokens = context + batch
-    if rank.fresh:
-        rank.settle_second_tokens(now_ns)
-    if done >= decoders.next_due:
-        ended += complete_due(rank, now_ns)
-    return now_ns
+def _take_up(rank: RankScheduler, opening: int, now_ns: int) -> bool:
+    """Go on with the unfinished prefill, or let the head in as one, if it is plain; else do nothing."""
+    sequence = rank.partial
+    if sequence is None:
+        return _let_in(rank, rank.waiting[0], opening, now_ns)
+    return sequence.tokens == sequence.input_tokens < sequence.end_tokens and not sequence.planned
 
 
 def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) -> bool:

@@ -40,7 +40,6 @@ class LoopLane:
         "_room",
         "_run_ns",
         "_runs",
-        "_soon_ns",
         "_worker",
         "bound_ns",
     )
@@ -59,7 +58,6 @@ class LoopLane:
         # How many passes come before the next of the decoders ends, and how many blocks are left then; no
         # passes if that is not known. How long they last if nobody arrives before, and if that is known.
         self._passes = self._room = self._run_ns = 0
-        self._soon_ns = 0  # not even who arrives now ends before
 
     def take_in(self, sequence: Sequence) -> bool:
         """Take a request that arrives; return whether that brings `bound_ns` forward."""
@@ -70,12 +68,10 @@ class LoopLane:
             if sequence.output_tokens >= passes and self._room >= 0:
                 return False
             self._passes = 0
-        if self._soon_ns >= self.bound_ns:
+        soon_ns = self._ready_ns + 1
+        if soon_ns >= self.bound_ns or sequence.arrival_ns + 1 >= self.bound_ns:
             return False
-        soon_ns = max(sequence.arrival_ns + 1, self._ready_ns + 1, self._soon_ns)
-        if soon_ns >= self.bound_ns:
-            return False
-        self.bound_ns = soon_ns
+        self.bound_ns = max(sequence.arrival_ns + 1, soon_ns)
         return True
 
     def end(self) -> list[Sequence]:
@@ -96,7 +92,7 @@ class LoopLane:
         """
         rank, arriving, queue = self._rank, self._arriving, self._queue
         waiting, now_ns = rank.waiting, self._ready_ns
-        self._passes = self._soon_ns = 0
+        self._passes = 0
         while True:
             while arriving and arriving[0].arrival_ns <= now_ns:
                 queue(arriving.popleft())
@@ -202,29 +198,19 @@ class LoopLane:
         return now_ns
 
     def _look_ahead(self, now_ns: int) -> int:
-        """Tell before when nobody ends, as far as that is easily told: the next pass has to be over."""
+        """Tell before when nobody ends, as far as that is easily told."""
         rank = self._rank
         decoders, partial = rank.decoders, rank.partial
-        batch, context = decoders.count, decoders.context_tokens
-        passes = own_passes = decoders.next_due - decoders.passes if batch else 1
+        batch = decoders.count
+        if not batch or rank.waiting or rank.unusual:
+            return now_ns + 1
+        passes = decoders.next_due - decoders.passes
         room = rank.pool.room - batch * (passes // rank.block_size + 1)
         if partial is not None:
             room -= (partial.tokens + passes) // rank.block_size + 2
-            own_passes = partial.end_tokens - partial.tokens
-        if room < 0 or batch >= rank.pass_tokens or rank.unusual or rank.overtaken:
+            if partial.end_tokens - partial.tokens < passes:
+                return now_ns + 1
+        if room < 0:
             return now_ns + 1
-        self._soon_ns = soon_ns = now_ns + max(1, self._next_pass_ns(batch, context))
-        if not batch or rank.waiting or own_passes < passes:
-            return soon_ns
         self._passes, self._room = passes, room
-        return soon_ns + rank.timer.run_floor_ns(batch, context, passes - 1)
-
-    def _next_pass_ns(self, batch: int, context: int) -> int:
-        """Price the next pass, whose decoders are given, as if nobody joined it."""
-        rank, timer = self._rank, self._rank.timer
-        partial = rank.partial
-        if partial is None or partial.tokens > partial.input_tokens:
-            return timer.decode_ns(batch, context) if batch else 0
-        start = partial.computed
-        chunk_ns = timer.prefill_ns(1, min(partial.tokens, start + rank.pass_tokens - batch), start)
-        return chunk_ns + timer.beside_ns(batch, context) if batch else chunk_ns
+        return now_ns + rank.timer.run_floor_ns(batch, decoders.context_tokens, passes)

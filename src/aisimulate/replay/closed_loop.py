@@ -77,6 +77,7 @@ class ClosedLoop:
         """Run to the end of the traffic, or of the clock."""
         lanes, driver, turns = self._lanes, self._driver, self._placement.rotation
         bits = self._number_bits
+        number = (1 << bits) - 1
         # When somebody may end on a worker and, in the low bits, its number, in order. What is not the bound
         # of the worker any more is passed over.
         events: list[int] = []
@@ -84,7 +85,7 @@ class ClosedLoop:
         events.append(_NEVER << bits)
         waiting, is_told = driver.waiting_requests(tidy_up), driver.is_told
         while (now_ns := (event := events.pop(0)) >> bits) < _NEVER:
-            index = event - (now_ns << bits)
+            index = event & number
             lane = lanes[index]
             if lane.bound_ns != now_ns:
                 continue

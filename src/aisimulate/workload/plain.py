@@ -62,10 +62,11 @@ class PlainSessions(ListOf[Session]):
             self.ids = _joined(self.ids, list(chain.from_iterable(ids)))
             first = self.bounds.pop()
             self.bounds.extend(accumulate(map(len, ids), initial=first))
-        self.numbers.extend(numbers)
-        self.arrivals_ms.extend(arrivals_ms)
-        self.inputs.extend(inputs)
-        self.outputs.extend(outputs)
+        # Arrays of lists are made much faster than arrays are extended.
+        self.numbers += array("Q", numbers)
+        self.arrivals_ms += array("d", arrivals_ms)
+        self.inputs += array("I", inputs)
+        self.outputs += array("I", outputs)
 
     def arriving(self, arrivals_ms: array[float]) -> PlainSessions:
         """Give the same sessions at other instants."""
