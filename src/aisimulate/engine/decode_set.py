@@ -230,12 +230,14 @@ class DecodeSet:
     def demand(self, passes: int) -> int:
         """Blocks that the members open in the next `passes` passes together."""
         size, residues = self._block_size, self.residues
+        if self.count == 1:
+            before = self.context_tokens - 2
+            return (before + passes) // size - before // size
         first = (self.passes - 1) % size
-        last = first + passes
-        if last <= size:
-            return sum(residues[first:last])
-        rounds, last = divmod(last, size)
-        return self.count * rounds + sum(residues[:last]) - sum(residues[:first])
+        rounds, last = divmod(first + passes, size)
+        if last >= first:
+            return self.count * rounds + sum(residues[first:last])
+        return self.count * rounds - sum(residues[last:first])
 
     def longest_within(self, passes: int, blocks: int) -> int:
         """Find the largest k <= passes whose demand is at most `blocks`; k = 1 is known to fit."""

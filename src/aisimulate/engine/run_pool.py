@@ -90,7 +90,10 @@ class RunPool:
     # Lookup and pinning -----------------------------------------------------------------------------
 
     def match(self, keys: list[int], limit: int) -> Match:
-        """Find the longest cached prefix of a chain, at most `limit` blocks. Changes nothing."""
+        """Find the longest cached prefix of a chain, at most `limit` blocks. Changes nothing.
+
+        What somebody holds is not evicted, so only a run that nobody holds is a reason to `settle` first.
+        """
         stride = self.stride
         node = self.root
         position = used = held = 0
@@ -99,6 +102,9 @@ class RunPool:
             child = node.children.get(keys[first])
             if child is None:
                 break
+            if not child.ref and (self._owed or self._cached > self.room):
+                self.settle()
+                continue
             end = position + child.len
             if end > limit:
                 end = limit
@@ -112,10 +118,6 @@ class RunPool:
                 held += used
             if used < child.len:
                 break
-        if position > held and (self._owed or self._cached > self.room):
-            # What nobody holds may be evicted by now.
-            self.settle()
-            return self.match(keys, limit)
         return position, held, node, used
 
     def shorten(self, match: Match, blocks: int) -> Match:
@@ -205,16 +207,15 @@ class RunPool:
             self._cached = self.room
         self._owed = 0
         while need:
-            entry = order[0]
+            entry = order.popleft()
             if entry.stale > 0:
                 entry.stale -= 1
-                order.popleft()
                 continue
             left = entry.len - need
             if left > 0:
                 entry.len = left
+                order.appendleft(entry)
                 return
-            order.popleft()
             entry.len = 0
             need = -left
             if type(entry) is Node:
@@ -253,12 +254,8 @@ class RunPool:
         node = sequence.node or self.root
         keys = sequence.keys
         assert keys is not None
-        if (self._owed or self._cached > self.room) and (
-            node.location is not None
-            or keys[start // self.stride] in node.children
-            or (node.ref == 1 and node.children and node is not self.root)
-        ):
-            self.settle()  # what is behind the node, and may be evicted by now, matters
+        if node.location is not None or keys[start // self.stride] in node.children:
+            self.settle()  # else nothing that may have to go can be in the way
         if node.ref == 1 and not node.children and node.location is None and node.parent is not None:
             node.ids = keys
             node.len += end - start
