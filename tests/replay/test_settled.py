@@ -6,6 +6,7 @@ import pytest
 
 from aisimulate.replay import fleet
 from aisimulate.replay.execute import execute
+from aisimulate.workload import driver
 
 RANK = {"num_gpu_blocks": 60, "block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64}
 OPEN = {"load_type": "poisson", "request_rate": 15.0, "arrival_seed": 7}
@@ -62,6 +63,7 @@ def test_ended_requests_are_let_go(monkeypatch, load):
     monkeypatch.setattr(fleet.Fleet, "_tidy_up", tidy_up)
     monkeypatch.setattr(fleet, "_BATCH", 10)
     monkeypatch.setattr(fleet, "_MOST_KEPT", 40)
+    monkeypatch.setattr(driver, "_MADE_AHEAD", 10)
     execute(payload(load))
     assert len(kept) > 3
     assert max(kept) < 200

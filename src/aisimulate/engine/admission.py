@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.preemption import preempt_for_head
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from aisimulate.engine.run_pool import Match
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
@@ -69,28 +71,39 @@ def _admit_blank(rank: RankScheduler, running: int, now_ns: int) -> int:
     """
     waiting, joining, size = rank.waiting, rank.joining, rank.block_size
     budget, seats = rank.budget, rank.params.max_num_seqs - running
-    allocatable = blocks = rank.pool.room
-    first, admissions = len(joining), ((now_ns, 0),)  # one for all: there are many of them
+    room, order, first = rank.pool.room, rank.entered, len(joining)
+    admissions = ((now_ns, 0),)  # one for all: there are many of them
+    tokens = blocks = -1
     for sequence in islice(waiting, seats if seats > 0 else 0):
-        tokens = sequence.tokens
-        blocks -= -(-tokens // size)
-        if tokens > budget or blocks < 0 or sequence.keys is not None or sequence.reason is not None:
+        if sequence.tokens != tokens:  # else as of the one before
+            tokens = sequence.tokens
+            blocks = -(-tokens // size)
+        if tokens > budget or blocks > room or sequence.keys is not None or sequence.reason is not None:
             break
         if sequence.admissions or tokens == sequence.end_tokens:
             break
         budget -= tokens
-        allocatable = blocks
+        room -= blocks
+        order += 1
+        sequence.order = order
         sequence.computed = tokens
         sequence.chunk_start = 0
         sequence.admissions = admissions
         joining.append(sequence)
-    admitted = joining[first:]
-    for order, sequence in enumerate(admitted, rank.entered + 1):
-        sequence.order = order
-        waiting.popleft()
-    rank.note_blank(admitted, rank.budget - budget)
-    rank.pool.take(rank.pool.room - allocatable)
-    return running + len(admitted)
+    if admitted := len(joining) - first:
+        drop_first(waiting, admitted)
+        rank.note_blank(admitted, rank.budget - budget)
+        rank.pool.take(rank.pool.room - room)
+    return running + admitted
+
+
+def drop_first(waiting: deque[Sequence], count: int) -> None:
+    """Take so many out of the queue, at its head."""
+    if count == len(waiting):
+        waiting.clear()
+    else:
+        for _ in range(count):
+            waiting.popleft()
 
 
 def _admit_sharing(rank: RankScheduler, running: int, now_ns: int) -> int:

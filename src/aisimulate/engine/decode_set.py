@@ -74,29 +74,40 @@ class DecodeSet:
             self.next_due = finish
 
     def add_all(self, sequences: list[Sequence]) -> None:
-        """`add` for each of several: nearly all of a replay's requests pass through here."""
+        """`add` for each of several: nearly all of a replay's requests pass through here.
+
+        What is as of the one before is not worked out again: those of a synthetic load are all alike.
+        """
         passes, size, context = self.passes, self._block_size, self.context_tokens
-        members, residues, buckets = self.members, self.residues, self._buckets
+        members, residues = self.members, self.residues
+        tokens = end = base = residue = -1
+        bucket: list[Sequence] = []
         for sequence in sequences:
-            tokens = sequence.tokens
-            base = sequence.base = tokens - passes
+            if sequence.tokens != tokens or sequence.end_tokens != end:
+                tokens, end = sequence.tokens, sequence.end_tokens
+                base = tokens - passes
+                residue = -base % size
+                bucket = self._bucket(end - base)
+            sequence.base = base
             sequence.joined = passes
             members[sequence] = None
             context += tokens
-            residues[-base % size] += 1
-            finish = sequence.end_tokens - base
-            if (bucket := buckets.get(finish)) is None:
-                buckets[finish] = [sequence]
-                heappush(self._finishes, finish)
-                if finish < self.next_due:
-                    self.next_due = finish
-            else:
-                bucket.append(sequence)
+            residues[residue] += 1
+            bucket.append(sequence)
         self.count += len(sequences)
         self.context_tokens = context
         if self._openers is not None:
             for sequence in sequences:
                 self._openers[-sequence.base % size][sequence] = None
+
+    def _bucket(self, finish: int) -> list[Sequence]:
+        """Give the bucket of those who finish at this pass count, which one of them is put into now."""
+        if (bucket := self._buckets.get(finish)) is None:
+            bucket = self._buckets[finish] = []
+            heappush(self._finishes, finish)
+            if finish < self.next_due:
+                self.next_due = finish
+        return bucket
 
     def remove(self, sequence: Sequence) -> None:
         """Take out a member that is preempted; its `tokens` becomes its length."""
@@ -133,14 +144,7 @@ class DecodeSet:
         self.residues[residue] += 1
         if self._openers is not None:
             self._openers[residue][sequence] = None
-        finish = sequence.end_tokens - base
-        bucket = self._buckets.get(finish)
-        if bucket is None:
-            self._buckets[finish] = [sequence]
-            heappush(self._finishes, finish)
-            self.next_due = self._finishes[0]
-        else:
-            bucket.append(sequence)
+        self._bucket(sequence.end_tokens - base).append(sequence)
 
     def _unbook(self, sequence: Sequence) -> None:
         """Take a member out of what is kept by residue, and out of its finish bucket."""
@@ -172,13 +176,13 @@ class DecodeSet:
         if self.next_due > self.passes:
             return []
         finishes, buckets = self._finishes, self._buckets
-        finished = buckets.pop(heappop(finishes))
+        finished = buckets.pop(finish := heappop(finishes))
         if finishes and buckets[finishes[0]]:
             self.next_due = finishes[0]
         else:
             self._drop_empty()
         if len(finished) > 1:
-            self._take_out_all(finished)
+            self._take_out_all(finished, finish)
             return finished
         # `_take_out_all` of the only one, as most end alone.
         (sequence,) = finished
@@ -192,17 +196,22 @@ class DecodeSet:
         self.count -= 1
         return finished
 
-    def _take_out_all(self, finished: list[Sequence]) -> None:
+    def _take_out_all(self, finished: list[Sequence], finish: int) -> None:
+        """Take out members that finish at that pass count; what is as of the one before is known."""
         if self.reordered:
             finished.sort(key=running_order)
         if (openers := self._openers) is not None:
             for sequence in finished:
                 del openers[-sequence.base % self._block_size][sequence]
-        members, residues, size, context = self.members, self.residues, self._block_size, 0
+        members, residues, context = self.members, self.residues, 0
+        end = residue = -1
         for sequence in finished:
-            residues[-sequence.base % size] -= 1
+            if sequence.end_tokens != end:
+                end = sequence.end_tokens
+                residue = (finish - end) % self._block_size
+            residues[residue] -= 1
             del members[sequence]
-            end = sequence.tokens = sequence.end_tokens
+            sequence.tokens = end
             context += end
         self.context_tokens -= context
         self.count -= len(finished)

@@ -27,56 +27,61 @@ def prefill_alone(
     it are run too. Gaps go to `log`, those who end to `terminal`: they end the passes, if anybody cares.
     """
     decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
-    size, residues, fused, all_wait = rank.block_size, decoders.residues, rank.fused, rank.all_wait
-    is_new = rank.partial is None
-    sequence = rank.partial or waiting[0]
+    size, residues, fused = rank.block_size, decoders.residues, rank.fused
     opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
-    prompt = sequence.input_tokens
-    if sequence.tokens > prompt or sequence.planned or prompt == sequence.end_tokens:
+    opened = 0 if rank.partial is not None else opening
+    if not _take_up(rank, opening, now_ns):
         return now_ns
-    if is_new and not _let_in(rank, sequence, opening, now_ns):
-        return now_ns
-    start = sequence.computed
-    opened = -(-start // size) + (opening if is_new else 0)
+    sequence = rank.partial
+    assert sequence is not None
+    start, prompt = sequence.computed, sequence.input_tokens
+    opened += -(-start // size)
     ended: list[Sequence] = [] if terminal is None else terminal
-    while now_ns < until_ns or all_wait:
-        batch, context = decoders.count, decoders.context_tokens
+    while now_ns < until_ns or rank.all_wait:
+        batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
         end = start + rank.pass_tokens - batch
         is_last = end >= prompt
         end = prompt if is_last else end
         needed = -(-end // size)
-        blocks = opening + needed - opened
         if (
             end <= start
-            or blocks > pool.room
-            or (waiting and _lets_in(rank, is_last))
+            or opening + needed - opened > pool.room
             or (is_last and now_ns >= until_ns)
-            or terminal
+            or (waiting and (is_last or _lets_in(rank)))
         ):
             break
-        pool.take(blocks)
+        pool.take(opening + needed - opened)
+        sequence.computed = end
+        if is_last:
+            cache_prompt(rank, sequence)
         pass_ns = (
             timer.fused_ns(((start, end),), batch, context) if fused else timer.prefill_ns(1, end, start)
         )
         if batch:
             pass_ns += 0 if fused else timer.beside_ns(batch, context)
-            log.passes += (pass_ns, batch, decoders.passes)
+            log.passes += (pass_ns, batch, done)
         now_ns += pass_ns
-        sequence.computed = start = end
-        opened = needed
-        if is_last:
-            cache_prompt(rank, sequence)
-        done = decoders.passes = decoders.passes + 1
+        decoders.passes = done + 1
         decoders.context_tokens = context + batch
         if rank.fresh:
             rank.settle_second_tokens(now_ns)
-        if done >= decoders.next_due:
+        if done + 1 >= decoders.next_due:
             ended += complete_due(rank, now_ns)
         if is_last:
             _join(rank, sequence, now_ns, ended)
+        if is_last or terminal:
             break
-        opening = residues[(done - 1) % size]
+        start, opened = end, needed
+        opening = residues[done % size]
     return now_ns
+
+
+def _take_up(rank: RankScheduler, opening: int, now_ns: int) -> bool:
+    """Go on with the unfinished prefill, or let the head in as one, if it is plain; else do nothing."""
+    sequence = rank.partial
+    if sequence is None:
+        return _let_in(rank, rank.waiting[0], opening, now_ns)
+    return sequence.tokens == sequence.input_tokens < sequence.end_tokens and not sequence.planned
 
 
 def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) -> bool:
@@ -132,13 +137,10 @@ def _refuses(rank: RankScheduler, batch: int) -> bool:
     return len(waiting) > 1 and (waiting[1].reason is not None or not rank.needs_budget(waiting[1]))
 
 
-def _lets_in(rank: RankScheduler, is_last: bool) -> bool:
-    """Whether the head of the queue might be let in, or refused, beside a chunk.
-
-    One that does not end its prompt uses up the budget.
-    """
+def _lets_in(rank: RankScheduler) -> bool:
+    """Whether the head of the queue might be let in, or refused, beside a chunk that uses up the budget."""
     head = rank.waiting[0]
-    return is_last or head.reason is not None or not rank.needs_budget(head)
+    return head.reason is not None or not rank.needs_budget(head)
 
 
 def cache_prompt(rank: RankScheduler, sequence: Sequence) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from aisimulate.engine.finishing import complete_due
 from aisimulate.engine.lone_decoding import decode_to_an_end
 from aisimulate.engine.lone_prefill import prefill_alone
+from aisimulate.engine.scheduler import RankScheduler
 
 if TYPE_CHECKING:
     from aisimulate.engine.sequence import Sequence
@@ -33,17 +34,23 @@ class LoopLane:
         "_arriving",
         "_ended",
         "_passes",
+        "_queue",
         "_rank",
         "_ready_ns",
         "_room",
         "_run_ns",
+        "_runs",
         "_worker",
         "bound_ns",
     )
 
     def __init__(self, worker: RankWorker) -> None:
         self._worker = worker
-        self._rank = worker.ranks[0]
+        rank = self._rank = worker.ranks[0]
+        # To queue who arrives: `submit` has nothing else to do for prompts that are cached in blocks.
+        is_plain = type(rank).submit is RankScheduler.submit and rank.params.enable_prefix_caching
+        self._queue = rank.waiting.append if is_plain else rank.submit
+        self._runs = worker.gap_log.runs
         self._ready_ns = 0
         self.bound_ns = _NEVER
         self._arriving: deque[Sequence] = deque()  # placed here, and not queued yet
@@ -61,10 +68,10 @@ class LoopLane:
             if sequence.output_tokens >= passes and self._room >= 0:
                 return False
             self._passes = 0
-        soon_ns = max(sequence.arrival_ns, self._ready_ns) + 1
-        if soon_ns >= self.bound_ns:
+        soon_ns = self._ready_ns + 1
+        if soon_ns >= self.bound_ns or sequence.arrival_ns + 1 >= self.bound_ns:
             return False
-        self.bound_ns = soon_ns
+        self.bound_ns = max(sequence.arrival_ns + 1, soon_ns)
         return True
 
     def end(self) -> list[Sequence]:
@@ -83,12 +90,12 @@ class LoopLane:
 
         Nothing arrives before `until_ns` but what has arrived already.
         """
-        rank, arriving = self._rank, self._arriving
+        rank, arriving, queue = self._rank, self._arriving, self._queue
         waiting, now_ns = rank.waiting, self._ready_ns
         self._passes = 0
         while True:
             while arriving and arriving[0].arrival_ns <= now_ns:
-                rank.submit(arriving.popleft())
+                queue(arriving.popleft())
             if waiting or rank.partial is not None or rank.unusual:
                 if now_ns >= until_ns:
                     bound_ns = self._look_ahead(now_ns)
@@ -137,17 +144,16 @@ class LoopLane:
 
     def _run(self, now_ns: int, passes: int, run_ns: int) -> int:
         """Run passes that only decode, up to the next end if they get there; return their end."""
-        worker, rank = self._worker, self._rank
-        decoders, done = rank.decoders, rank.decoders.passes
-        batch, context = decoders.count, decoders.context_tokens
-        worker.plans += 1
-        worker.gap_log.runs += (batch, context, passes, batch, done)
+        rank, runs = self._rank, self._runs
+        decoders = rank.decoders
+        batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
+        self._worker.plans += 1
+        runs += (batch, context, passes, batch, done)
         if rank.fresh:
             rank.settle_second_tokens(now_ns + rank.timer.decode_ns(batch, context))
         now_ns += run_ns
-        if blocks := decoders.demand(passes):
-            rank.pool.take(blocks)
-        # `DecodeSet.advance`, without the call.
+        # `RunPool.take` and `DecodeSet.advance`, without the calls.
+        rank.pool.room -= decoders.demand(passes)
         done = decoders.passes = done + passes
         decoders.context_tokens = context + passes * batch
         if done >= decoders.next_due:
@@ -167,15 +173,24 @@ class LoopLane:
 
     def _prefill(self, now_ns: int, stop_ns: int) -> int:
         """Run passes that begin before `stop_ns` where somebody waits or has an unfinished prompt."""
-        worker, rank, waiting = self._worker, self._rank, self._rank.waiting
-        runs, end_ns = 0, now_ns
+        rank, worker = self._rank, self._worker
+        partial, waiting = rank.partial, rank.waiting
+        if partial is None:
+            is_alone = len(waiting) == 1
+        else:  # those who wait may be let in beside its last chunk
+            left = partial.input_tokens - partial.computed
+            is_alone = not waiting or left > rank.pass_tokens - rank.decoders.count
         if waiting and waiting[0].admissions:
             end_ns, runs = decode_to_an_end(rank, worker.gap_log, now_ns, stop_ns, self._ended)
-        elif (rank.partial is not None or len(waiting) == 1) and not (rank.unusual or rank.overtaken):
+            worker.plans += runs
+            if runs:
+                return end_ns
+        elif is_alone and not (rank.unusual or rank.overtaken):
             end_ns = prefill_alone(rank, worker.gap_log, now_ns, stop_ns, self._ended)
-            runs = end_ns > now_ns
-        worker.plans += runs
-        return end_ns if runs or self._ended else self._plan(now_ns, stop_ns)
+            if end_ns > now_ns:
+                worker.plans += 1
+                return end_ns
+        return self._plan(now_ns, stop_ns)
 
     def _plan(self, now_ns: int, stop_ns: int) -> int:
         """Run what the scheduler plans, a run up to its first boundary from `stop_ns` on; return its end."""

@@ -311,16 +311,20 @@ class RunPool:
     def release_all(self, sequences: list[Sequence], uncomputed: int, cached: bool) -> None:
         """`release` for each of several that ended; `uncomputed` tokens of each have no KV."""
         size, order, free, inactive = self.block_size, self._order, 0, 0
+        tokens = full = -1
+        is_broken = False  # whether a block is not full
         if self._cached > self.room:
             self._owe()
         for sequence in sequences:
-            computed = sequence.tokens - uncomputed
             if sequence.planned or sequence.segments is not None or not cached:
-                self.release(sequence, computed, cached)
+                self.release(sequence, sequence.tokens - uncomputed, cached)
                 continue
-            # `release_cached`, without the call: many may end together.
-            full = computed // size
-            if computed > full * size:
+            # `release_cached`, without the call: many may end together, most of them of the same length.
+            if sequence.tokens != tokens:
+                tokens = sequence.tokens
+                full = (tokens - uncomputed) // size
+                is_broken = tokens - uncomputed > full * size
+            if is_broken:
                 free += 1
             if (tail := full - sequence.tail_start) > 0:
                 sequence.len = tail

@@ -319,14 +319,13 @@ class RankScheduler(PricedRun):
             self._joining_context += tokens
             self._joining_batch += 1
 
-    def note_blank(self, admitted: list[Sequence], tokens: int) -> None:
+    def note_blank(self, admitted: int, tokens: int) -> None:
         """Book the whole prompts, `tokens` in all, of new sequences that were let in and join."""
-        if admitted:
-            self.eventful = True
-            self.entered += len(admitted)
-            self.budget -= tokens
-            self._chunk_count += len(admitted)
-            self._chunk_ends += tokens
+        self.eventful = True
+        self.entered += admitted
+        self.budget -= tokens
+        self._chunk_count += admitted
+        self._chunk_ends += tokens
 
     def note_chunks(self, chunks: int, starts: int, ends: int, budget: int) -> None:
         """Book chunks of prompts of new sequences that were let in; `budget` is what they left of it."""
@@ -508,10 +507,14 @@ class RankScheduler(PricedRun):
     def settle_second_tokens(self, end_ns: int) -> None:
         """Note the end of the pass after the one in which sequences emitted their first token."""
         fresh, self.fresh = self.fresh, []
+        if not self.unusual:
+            for sequence in fresh:
+                sequence.second_token_ns = end_ns
+            return
         for sequence in fresh:
-            if self.unusual and sequence in self.stalled:
+            if sequence in self.stalled:
                 self.fresh.append(sequence)
-            elif not self.unusual or sequence in self.decoders.members:
+            elif sequence in self.decoders.members:
                 sequence.second_token_ns = end_ns
 
     def _emit_joining(self, end_ns: int, finished: list[Sequence]) -> None:

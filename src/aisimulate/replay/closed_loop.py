@@ -44,6 +44,7 @@ def closed_loop(workers: list[Worker], driver: Driver, placement: Placement) -> 
         return None  # somebody who arrives later might make somebody end earlier
     for rank in ranks:
         rank.expect(*extremes[:2])
+        rank.pool.stride = driver.stride
     return ClosedLoop(plain, driver, placement)
 
 
@@ -62,50 +63,55 @@ def _is_plain(rank: RankScheduler, longest_prompt: int, least_output: int, most_
 class ClosedLoop:
     """Serves all traffic; after `run`, `end_ns` is the last end of a request.
 
-    `tidy_up` is called after every request that takes the place of another.
+    `tidy_up` is called now and then, before requests are made that take the place of others.
     """
 
     def __init__(self, workers: list[RankWorker], driver: SessionDriver, placement: RoundRobin) -> None:
         self._lanes = [LoopLane(worker) for worker in workers]
+        self._number_bits = len(workers).bit_length()
         self._driver = driver
         self._placement = placement
         self.end_ns = 0
 
     def run(self, tidy_up: Callable[[], None]) -> None:
         """Run to the end of the traffic, or of the clock."""
-        lanes, turns = self._lanes, self._placement.rotation
-        # When somebody may end on a worker, and its number, in order. What is not the bound of the worker any
-        # more is passed over.
-        events: list[tuple[int, int]] = []
+        lanes, driver, turns = self._lanes, self._driver, self._placement.rotation
+        bits = self._number_bits
+        number = (1 << bits) - 1
+        # When somebody may end on a worker and, in the low bits, its number, in order. What is not the bound
+        # of the worker any more is passed over.
+        events: list[int] = []
         self._begin(events)
-        waiting = self._driver.waiting_requests()
-        while events:
-            now_ns, index = events.pop(0)
+        events.append(_NEVER << bits)
+        waiting, is_told = driver.waiting_requests(tidy_up), driver.is_told
+        while (now_ns := (event := events.pop(0)) >> bits) < _NEVER:
+            index = event & number
             lane = lanes[index]
             if lane.bound_ns != now_ns:
                 continue
             if ended := lane.end():
                 self.end_ns = now_ns
-                for sequence in islice(waiting, len(ended)):
+                arriving = islice(waiting, len(ended))
+                for sequence in arriving:
                     sequence.arrival_ns = now_ns
                     other = sequence.worker = next(turns)
                     sequence.rank = 0
                     if lanes[other].take_in(sequence):
-                        insort(events, (lanes[other].bound_ns, other))
-                self._driver.took_places(now_ns)
-                tidy_up()
-            bound_ns = lane.go_on(events[0][0] if events else _NEVER)
+                        insort(events, lanes[other].bound_ns << bits | other)
+                if is_told:
+                    driver.took_places(now_ns)
+            bound_ns = lane.go_on(events[0] >> bits)
             if bound_ns < _NEVER:
-                insort(events, (bound_ns, index))
+                insort(events, bound_ns << bits | index)
         for lane in lanes:
             lane.close()
 
-    def _begin(self, events: list[tuple[int, int]]) -> None:
+    def _begin(self, events: list[int]) -> None:
         """Let in those who need not wait for an end: they come at 0."""
         lanes = self._lanes
         for sequence in self._driver.pop_ready(0):
             index, sequence.rank = self._placement.place(sequence)
             sequence.worker = index
             if lanes[index].take_in(sequence):
-                events.append((lanes[index].bound_ns, index))
+                events.append(lanes[index].bound_ns << self._number_bits | index)
         events.sort()

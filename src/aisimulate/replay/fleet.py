@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from aisimulate.core.errors import ReplayError
@@ -99,7 +100,7 @@ class Fleet:
                 return
         unserved = any(worker.busy or worker.has_work for worker in self._workers)
         # Who waits for memory behind the GPU that never answers is no work of a worker.
-        waiting = any(sequence.status is None for sequence in self._driver.sequences)
+        waiting = None in map(attrgetter("status"), self._driver.sequences)
         if unserved or waiting or self._driver.next_ready_ns() is not None:
             end = f"{to_ms(NEVER):g} ms, where the clock ends"
             raise ReplayError(f"requests remain at {end}: they arrive too late, or passes take too long")

@@ -131,9 +131,8 @@ class PolynomialTimer:
 
     def prefill_ns(self, batch: int, mean_isl: int, mean_prefix: int) -> int:
         """Duration of a prefill forward; 0 when nothing is left to compute."""
-        if batch == 0 or mean_isl <= mean_prefix:
-            return 0
-        return self._prefills[batch * (mean_isl - mean_prefix)]
+        tokens = batch * (mean_isl - mean_prefix)
+        return self._prefills[tokens] if tokens > 0 else 0
 
     def decode_ns(self, batch: int, context_tokens: int) -> int:
         """Duration of one decode forward."""

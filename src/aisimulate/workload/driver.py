@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from aisimulate.core.errors import InputError
@@ -14,12 +14,12 @@ from aisimulate.core.units import clock_ns, to_ms
 from aisimulate.engine.sequence import COMPLETED, FAILED, Origin, Sequence
 from aisimulate.workload.content import PromptSpeller, ids_are_keys
 from aisimulate.workload.history import History, PrivateTokens
-from aisimulate.workload.plain import PlainSessions
+from aisimulate.workload.plain import PlainSessions, whole_numbers
 from aisimulate.workload.plain_requests import PlainRequests
 from aisimulate.workload.sessions import require_arrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from aisimulate.core.traffic import Session, Turn, Workload
 
@@ -51,6 +51,8 @@ class SessionDriver:
     from call to call.
     """
 
+    is_told = False  # whether it has to hear that requests took the places of others
+
     def __init__(self, workload: Workload, block_tokens: int) -> None:
         """Prepare the first arrivals; `block_tokens` is the engine's KV block size.
 
@@ -78,7 +80,9 @@ class SessionDriver:
         self._plain: PlainRequests | None = None
         if plain is not None and self._speller is None:  # else what is in the columns has to be spelled first
             as_authored = not self._closed_loop
-            self._plain = PlainRequests(plain, self._starters, self._stride, as_authored=as_authored)
+            self._plain = PlainRequests(
+                plain, self._starters, self._stride, block_tokens, as_authored=as_authored
+            )
 
     @property
     def is_independent(self) -> bool:
@@ -89,6 +93,11 @@ class SessionDriver:
     def is_closed_loop(self) -> bool:
         """Whether a session starts when another one ends."""
         return self._closed_loop
+
+    @property
+    def stride(self) -> int:
+        """The blocks of each content id of a prompt."""
+        return self._stride
 
     def next_ready_ns(self) -> int | None:
         """Instant of the next request known so far, or None."""
@@ -146,23 +155,27 @@ class SessionDriver:
         """The longest prompt, the least and the most output of all requests, if that is easily told."""
         return None if self._plain is None else self._plain.extremes
 
-    def waiting_requests(self) -> Iterator[Sequence]:
+    def waiting_requests(self, tidy_up: Callable[[], None]) -> Iterator[Sequence]:
         """Dispatch the requests that wait for a slot one by one, in place of `on_terminal`.
 
-        Only of requests that are easily made (`extremes`). Whoever takes one says when it arrives.
+        Only of requests that are easily made (`extremes`): some at a time, and `tidy_up` is called before.
+        Whoever takes one says when it arrives.
         """
+        return chain.from_iterable(self._made_ahead(tidy_up))
+
+    def _made_ahead(self, tidy_up: Callable[[], None]) -> Iterator[list[Sequence]]:
         plain, first = self._plain, self._waiting
         while plain is not None and first < self._session_count:
+            tidy_up()
             stop = min(first + _MADE_AHEAD, self._session_count)
-            self._starters.extend(range(first, stop))
-            for sequence in plain.start(first, array("q", bytes(8 * (stop - first)))):
-                self._waiting += 1
-                self.sequences.append(sequence)
-                yield sequence
+            self._starters += whole_numbers("q", first, stop)
+            made = plain.start(first, array("q", bytes(8 * (stop - first))))
+            self.sequences += made
+            yield made
             first = stop
 
     def took_places(self, now_ns: int) -> None:
-        """Hear that those of `waiting_requests` took the places of all who ended at `now_ns`."""
+        """Hear, if it `is_told`, that others took the places of all who ended at `now_ns`."""
 
     def replace(self, now_ns: int) -> Sequence | None:
         """Dispatch the request that takes the place of one that ended now, in place of `on_terminal`.
@@ -204,7 +217,7 @@ class SessionDriver:
             raise InputError(f"concurrency must be at least 1, got {concurrency}")
         self._waiting = min(concurrency, len(self._sessions))
         self._starts_ns = array("q", bytes(8 * self._waiting))
-        self._starters = array("q", range(self._waiting))
+        self._starters = whole_numbers("q", 0, self._waiting)
 
     def _pop_merged(self, now_ns: int) -> list[Sequence]:
         due: list[tuple[int, int, _Conversation | None]] = []

@@ -16,7 +16,7 @@ from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
 from aisimulate.workload.lines import line_batches, text_lines
 from aisimulate.workload.loaded import LoadedTrace
-from aisimulate.workload.plain import PlainSessions
+from aisimulate.workload.plain import PlainSessions, whole_numbers
 from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.time_scale import EPOCH_MS, scale_doubts
 
@@ -138,7 +138,8 @@ class _Reader:
         ids: tuple[list[int], ...],
     ) -> None:
         if self._plain is not None:
-            self._plain.add(numbers, times, lengths, outputs, ids)
+            columns = whole_numbers("Q", numbers.start, numbers.stop), times, lengths, outputs, ids
+            self._plain.add(*columns)
             return
         blocks = [packed(row) for row in ids]
         turns = list(map(Turn, lengths, outputs, blocks))

@@ -62,10 +62,11 @@ class PlainSessions(ListOf[Session]):
             self.ids = _joined(self.ids, list(chain.from_iterable(ids)))
             first = self.bounds.pop()
             self.bounds.extend(accumulate(map(len, ids), initial=first))
-        self.numbers.extend(numbers)
-        self.arrivals_ms.extend(arrivals_ms)
-        self.inputs.extend(inputs)
-        self.outputs.extend(outputs)
+        # Arrays of lists are made much faster than arrays are extended.
+        self.numbers += array("Q", numbers)
+        self.arrivals_ms += array("d", arrivals_ms)
+        self.inputs += array("I", inputs)
+        self.outputs += array("I", outputs)
 
     def arriving(self, arrivals_ms: array[float]) -> PlainSessions:
         """Give the same sessions at other instants."""
@@ -117,11 +118,20 @@ class PlainSessions(ListOf[Session]):
         """Give the content ids of a prompt."""
         return None if self.ids is None else self.ids[self.bounds[index] : self.bounds[index + 1]]
 
+    def lengths_between(self) -> tuple[int, int, int, int] | None:
+        """The shortest and the longest prompt, the least and the most output; None of no sessions."""
+        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a command need not pay
+
+        if not len(self):
+            return None
+        inputs, outputs = (np.frombuffer(column, column.typecode) for column in (self.inputs, self.outputs))
+        return int(inputs.min()), int(inputs.max()), int(outputs.min()), int(outputs.max())
+
     # In a replay ---------------------------------------------------------------------------------------
 
     def schedule(self) -> tuple[array[int], array[int]]:
         """List, in the order of arrival, the instants (ns) and the indices of all sessions."""
-        import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a command need not pay
+        import numpy as np  # noqa: PLC0415 - as above
 
         arrivals_ms = np.frombuffer(self.arrivals_ms)
         if (arrivals_ms == np.floor(arrivals_ms)).all():
@@ -141,6 +151,13 @@ class PlainSessions(ListOf[Session]):
         if self._common is None:
             self._common = _common_ids(self.ids, self.bounds)
         return array("q", (self._common * stride).tobytes()) if len(self._common) else None
+
+
+def whole_numbers(typecode: str, start: int, stop: int) -> array[int]:
+    """List the whole numbers from `start` to `stop` (exclusive)."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    return array(typecode, np.arange(start, stop, dtype=typecode).tobytes())
 
 
 def _joined(ids: array[int], more: list[int]) -> array[int]:

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import count, repeat
 from typing import TYPE_CHECKING
 
 from aisimulate.core.units import to_ms
-from aisimulate.engine.sequence import EVERY_BLOCK, Origin, Sequence
+from aisimulate.engine.sequence import Origin, Sequence
 from aisimulate.workload.plain import PlainSessions
 
 if TYPE_CHECKING:
-    from array import array
+    from collections.abc import Iterable
 
 
 class PlainRequests:
     """Makes the requests of plain sessions in the order in which they start, and is the origin of all.
 
     Request number i is that of session `starters[i]`, a list that may grow. Requests arrive at the instants
-    of the trace, unless it says nothing about them (`as_authored` is false).
+    of the trace, unless it says nothing about them (`as_authored` is false). Of their prompts' full blocks,
+    `block_tokens` each, they tell how many at the start others may have (`Sequence.tail_start`).
     """
 
-    __slots__ = ("_as_authored", "_common", "_sessions", "_starters", "_stride")
+    __slots__ = ("_alike", "_as_authored", "_common", "_sessions", "_starters", "_stride", "extremes")
 
     dp_rank = None  # none of them names a rank
 
     def __init__(
-        self, sessions: PlainSessions, starters: array[int], stride: int, *, as_authored: bool
+        self,
+        sessions: PlainSessions,
+        starters: array[int],
+        stride: int,
+        block_tokens: int,
+        *,
+        as_authored: bool,
     ) -> None:
         self._sessions = sessions
         self._starters = starters
         self._stride = stride
         self._as_authored = as_authored
-        self._common = sessions.common_blocks(stride)
-
-    @property
-    def extremes(self) -> tuple[int, int, int] | None:
-        """The longest prompt, the least and the most output of all sessions; None if there are none."""
-        sessions = self._sessions
-        if not len(sessions):
-            return None
-        return max(sessions.inputs), min(sessions.outputs), max(sessions.outputs)
+        self._common = _common_blocks(sessions, stride, block_tokens)
+        lengths = sessions.lengths_between()
+        # The longest prompt, the least and the most output of all sessions; None if there are none.
+        self.extremes = None if lengths is None else lengths[1:]
+        is_alike = lengths is not None and lengths[0] == lengths[1] and lengths[2] == lengths[3]
+        self._alike = lengths[1:3] if lengths is not None and is_alike else None  # (prompt, output) of all
 
     def of(self, sequence: Sequence) -> Origin:
         """Give the origin of one of the requests, which is seldom asked for."""
@@ -51,11 +56,14 @@ class PlainRequests:
     def start(self, first: int, ready_ns: array[int]) -> list[Sequence]:
         """Make the requests from number `first` on, ready at these instants."""
         sessions, chosen = self._sessions, self._starters[first : first + len(ready_ns)]
-        inputs, outputs = map(sessions.inputs.__getitem__, chosen), map(sessions.outputs.__getitem__, chosen)
+        inputs: Iterable[int] = map(sessions.inputs.__getitem__, chosen)
+        outputs: Iterable[int] = map(sessions.outputs.__getitem__, chosen)
+        if self._alike is not None:
+            inputs, outputs = map(repeat, self._alike)
         ids, bounds = sessions.ids, sessions.bounds
         keys = repeat(None) if ids is None else (ids[bounds[i] : bounds[i + 1]] for i in chosen)
         # The engine looks keys up, slices and compares them, which arrays do as well among themselves.
-        common = map(self._common.__getitem__, chosen) if self._common else repeat(EVERY_BLOCK)
+        common = map(self._common.__getitem__, chosen) if self._common else repeat(0)
         columns = (ready_ns, inputs, outputs, keys, repeat(self._stride), repeat(False), common)
         return list(map(Sequence, count(first), repeat(self), *columns))
 
@@ -71,8 +79,20 @@ class PlainRequests:
             sessions.outputs[index],
             None if ids is None else ids[bounds[index] : bounds[index + 1]],  # type: ignore[arg-type]
             self._stride,
-            common_blocks=self._common[index] if self._common else EVERY_BLOCK,
+            common_blocks=self._common[index] if self._common else 0,
         )
+
+
+def _common_blocks(sessions: PlainSessions, stride: int, block_tokens: int) -> array[int] | None:
+    """Count the full blocks at the start of each prompt that others may have; None: nobody shares."""
+    if sessions.ids is None:
+        return None
+    import numpy as np  # noqa: PLC0415 - numpy costs start-up time that a command need not pay
+
+    full = np.frombuffer(sessions.inputs, dtype=sessions.inputs.typecode).astype(np.int64) // block_tokens
+    if (common := sessions.common_blocks(stride)) is not None:
+        full = np.minimum(full, np.frombuffer(common, dtype=np.int64))
+    return array("q", full.tobytes())
 
 
 class _PlainRow(tuple[PlainSessions, int]):

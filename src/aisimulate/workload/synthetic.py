@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from aisimulate.core.rng import ChaChaRng
 from aisimulate.core.traffic import Session, Turn
 from aisimulate.core.units import round_half_away
 from aisimulate.workload.limits import MAX_INSTANT_MS, MAX_TOKENS, require_whole
-from aisimulate.workload.plain import PlainSessions
+from aisimulate.workload.plain import PlainSessions, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +82,8 @@ def synthetic_sessions(
     if num_prefix_groups == 0 or shared == 0:
         if turns == 1:
             plain = PlainSessions("session_", with_ids=False)
-            plain.add(range(sessions), starts_ms, repeat(isl, sessions), repeat(osl, sessions))
+            isls, osls = array("I", [isl]) * sessions, array("I", [osl]) * sessions
+            plain.add(whole_numbers("Q", 0, sessions), starts_ms, isls, osls)
             return plain
         private = [Turn(isl, osl, delay_ms=delay) for delay in delays_ms]
         return [Session(f"session_{i}", private, start) for i, start in enumerate(starts_ms)]
@@ -112,8 +114,10 @@ def _shared_prompts(rng: ChaChaRng, groups: int, blocks: int, shared: int, turns
             fresh += private
 
 
-def _starts_ms(arrivals: Arrivals, sessions: int, seed: int) -> list[float]:
+def _starts_ms(arrivals: Arrivals, sessions: int, seed: int) -> Sequence[float]:
     """First arrivals, the first at 0 ms."""
+    if isinstance(arrivals, Burst):
+        return array("d", bytes(8 * sessions))
     starts = [0.0]
     for gap_ms in _gaps_ms(arrivals, sessions - 1, seed):
         starts.append(starts[-1] + gap_ms)
@@ -122,9 +126,7 @@ def _starts_ms(arrivals: Arrivals, sessions: int, seed: int) -> list[float]:
     return starts
 
 
-def _gaps_ms(arrivals: Arrivals, number: int, seed: int) -> Iterator[float]:
-    if isinstance(arrivals, Burst):
-        return repeat(0.0, number)
+def _gaps_ms(arrivals: ConstantRate | Poisson, number: int, seed: int) -> Iterator[float]:
     rate = arrivals.request_rate
     if not (math.isfinite(rate) and rate > 0.0):
         raise InputError(f"request_rate must be a finite number above 0, got {rate:g}")

@@ -10,6 +10,8 @@ from aisimulate.engine.sequence import COMPLETED
 from aisimulate.workload.driver import SessionDriver
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.sequence import Sequence
 
@@ -62,6 +64,8 @@ class Settled(Exception):
 class WaveDriver(SessionDriver):
     """Feeds single requests to a replay with a cap, and raises `Settled` when two waves in a row agree."""
 
+    is_told = True
+
     def __init__(self, workload: Workload, block_tokens: int) -> None:
         super().__init__(workload, block_tokens)
         assert workload.concurrency is not None
@@ -75,6 +79,12 @@ class WaveDriver(SessionDriver):
         super().on_terminal(sequence, now_ns)
         if self._waiting >= self._look_at:
             self._look(now_ns)
+
+    def waiting_requests(self, tidy_up: Callable[[], None]) -> Iterator[Sequence]:
+        """Dispatch the requests that wait for a slot one by one."""
+        for sequence in super().waiting_requests(tidy_up):
+            self._waiting += 1
+            yield sequence
 
     def took_places(self, now_ns: int) -> None:
         """Hear that others took the places of all who ended at `now_ns`. Raises Settled."""
