@@ -133,7 +133,7 @@ def _speculation(draw: random.Random) -> dict[str, Any]:
 
 def _sglang(draw: random.Random) -> dict[str, Any]:
     return {
-        "chunked_prefill_size": draw.choice([8, 16, 28, 64, 128]),
+        "chunked_prefill_size": draw.choice([8, 16, 24, 64, 128]),
         "max_prefill_tokens": draw.choice([16, 64, 256]),
         "schedule_policy": draw.choice(["fifo", "fifo", "lpm"]),
         "clip_max_new_tokens": draw.choice([4, 16, 4096]),
