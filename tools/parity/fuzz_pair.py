@@ -44,7 +44,8 @@ Result = dict[str, Any]
 def generate(args: argparse.Namespace) -> int:
     """Write instances, one JSON object per line."""
     seeds = range(args.seed, args.seed + args.number)
-    lines = (json.dumps(instance(seed, args.backend, args.topology)) + "\n" for seed in seeds)
+    made = (instance(seed, args.backend, args.topology, not args.no_latency) for seed in seeds)
+    lines = (json.dumps(item) + "\n" for item in made)
     Path(args.instances).write_text("".join(lines))
     return 0
 
@@ -273,6 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     gen.add_argument("seed", type=int)
     gen.add_argument("instances")
     gen.add_argument("--topology", choices=("aggregated", "disaggregated"), default="aggregated")
+    gen.add_argument("--no-latency", action="store_true", help="for ai-dynamo-runtime: handoffs take none")
     gen.set_defaults(call=generate)
     runs = commands.add_parser("run", help="run instances with this interpreter")
     runs.add_argument("instances")
