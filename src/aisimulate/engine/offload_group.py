@@ -87,9 +87,10 @@ class OffloadGroup(GroupWorker):
 class Restless:
     """The groups of a fleet that are tried again whenever anything happens to any of its workers."""
 
-    __slots__ = ("groups", "has_others")
+    __slots__ = ("groups", "has_others", "members")
 
     def __init__(self) -> None:
+        self.members: list[OffloadCadenceGroup] = []  # all of the fleet
         self.has_others = False
         self.groups: set[OffloadCadenceGroup] = set()
 
@@ -99,7 +100,7 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
 
     The reference tries a group that has nothing to do, but somebody in a queue, at every instant at which
     anything happens in its fleet, and twice: until nothing happens any more. Every try counts as a pass.
-    Beside other workers, a try in which a load begins is followed by two more.
+    One in which a load begins is followed by two more, if another worker is not within a pass.
     So nobody plans runs while there is such a group; `restless` is common to the fleet.
     """
 
@@ -108,6 +109,7 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
     def __init__(self, ranks: list[RankScheduler], interval: int, restless: Restless) -> None:
         super().__init__(ranks, interval)
         self._restless = restless
+        restless.members.append(self)
         self._tried_ns = -1
         self._tries = 0  # at that instant
         self._begun = 0  # loads, before this try
@@ -143,6 +145,11 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
         """Cut a run also where a group that waits counts the passes of others."""
         return 1 if self._restless.groups else super()._limit(passes)
 
+    def _others_rest(self, now_ns: int) -> bool:
+        """Whether another worker of the fleet is not within a pass."""
+        members = self._restless.members
+        return any(not (other.busy and other.end_ns > now_ns) for other in members if other is not self)
+
     def _loads_begun(self) -> int:
         return sum(rank.host.lanes.loads_begun for rank in self._offloading)
 
@@ -167,7 +174,8 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
             self._tried_ns, self._tries = now_ns, 0
         tries = self._tries + 1
         if self._is_queued() and self.wake_ns > now_ns:
-            tries = 3 if self._restless.has_others and self._loads_begun() > self._begun else 2
+            is_followed = self._loads_begun() > self._begun and self._others_rest(now_ns)
+            tries = 3 if is_followed else 2
         if tries > self._tries:
             self._step += tries - self._tries
             self._tries = tries
