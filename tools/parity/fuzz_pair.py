@@ -4,6 +4,8 @@ fuzz_pair.py gen BACKEND NUMBER SEED INSTANCES.jsonl      instances of the seeds
                                                           (--topology disaggregated: prefill and decode pools)
 PYTHON fuzz_pair.py run INSTANCES.jsonl RESULTS.jsonl     each in a child process, --limit seconds at most
 fuzz_pair.py diff OURS.jsonl THEIRS.jsonl                 every admission, token and status, at 1 ns
+fuzz_pair.py reduce INSTANCES OURS THEIRS REDUCED.jsonl   those the reference aborted, without requests
+                                                          that did not complete here
 
 An interpreter has `aisimulate._runtime` (ours, the stand-alone wheel) or `dynamo._core` (ai-dynamo-runtime);
 only the standard library is used besides, so that any of them can run it.
@@ -42,7 +44,8 @@ Result = dict[str, Any]
 def generate(args: argparse.Namespace) -> int:
     """Write instances, one JSON object per line."""
     seeds = range(args.seed, args.seed + args.number)
-    lines = (json.dumps(instance(seed, args.backend, args.topology)) + "\n" for seed in seeds)
+    made = (instance(seed, args.backend, args.topology, not args.no_latency) for seed in seeds)
+    lines = (json.dumps(item) + "\n" for item in made)
     Path(args.instances).write_text("".join(lines))
     return 0
 
@@ -157,6 +160,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def reduce(args: argparse.Namespace) -> int:
+    """Write what the reference aborted, without the requests that can never run: they are its reason."""
+    with Path(args.reduced).open("w") as reduced:
+        for item, ours, theirs in zip(*map(_lines, (args.instances, args.ours, args.theirs)), strict=True):
+            if "error" not in theirs or "error" in ours:
+                continue
+            rejected = {
+                int(record["session_id"].removeprefix("request_")) - 1
+                for record in ours["records"]
+                if record["terminal_status"] != "completed"
+            }
+            item["rows"] = [row for number, row in enumerate(item["rows"]) if number not in rejected]
+            if rejected and item["rows"]:
+                reduced.write(json.dumps(item) + "\n")
+    return 0
+
+
 # Compare --------------------------------------------------------------------------------------------
 
 
@@ -254,6 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     gen.add_argument("seed", type=int)
     gen.add_argument("instances")
     gen.add_argument("--topology", choices=("aggregated", "disaggregated"), default="aggregated")
+    gen.add_argument("--no-latency", action="store_true", help="for ai-dynamo-runtime: handoffs take none")
     gen.set_defaults(call=generate)
     runs = commands.add_parser("run", help="run instances with this interpreter")
     runs.add_argument("instances")
@@ -261,6 +282,10 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--limit", type=float, default=10.0, help="seconds per instance")
     runs.add_argument("--by-content", action="store_true", help="ours gives up host memory as the reference")
     runs.set_defaults(call=run)
+    reducer = commands.add_parser("reduce", help="write aborted instances without requests that never run")
+    for name in ("instances", "ours", "theirs", "reduced"):
+        reducer.add_argument(name)
+    reducer.set_defaults(call=reduce)
     diff = commands.add_parser("diff", help="compare two result files")
     diff.add_argument("ours")
     diff.add_argument("theirs")

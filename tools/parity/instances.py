@@ -13,7 +13,7 @@ OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 Instance = dict[str, Any]
 
 
-def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
+def instance(seed: int, kind: str, topology: str = "aggregated", with_latency: bool = True) -> Instance:
     """Build the instance of a seed; `kind` is a backend and features of it.
 
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
@@ -46,7 +46,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
     spec = {
         "version": 1,
-        "topology": _topology(draw, disaggregated, with_latency="mtp" not in features),
+        "topology": _topology(draw, disaggregated, with_latency and "mtp" not in features),
         "engine": _engine(draw, rank, disaggregated, _dp_share(features)),
         "record_per_request": True,
         "requests": [],
@@ -151,7 +151,7 @@ def _speculation(draw: random.Random) -> dict[str, Any]:
 
 def _sglang(draw: random.Random) -> dict[str, Any]:
     return {
-        "chunked_prefill_size": draw.choice([8, 16, 28, 64, 128]),
+        "chunked_prefill_size": draw.choice([8, 16, 24, 64, 128]),
         "max_prefill_tokens": draw.choice([16, 64, 256]),
         "schedule_policy": draw.choice(["fifo", "fifo", "lpm"]),
         "clip_max_new_tokens": draw.choice([4, 16, 4096]),

@@ -2,8 +2,9 @@
 
     python -m tools.parity.suite --peer PYTHON [--peer-standalone PYTHON] [--share 0.1] [--seed N]
 
-`--peer` has ai-dynamo-runtime, `--peer-standalone` the stand-alone `aisimulate` wheel, which runs pairs of
-pools but those of SGLang. Kinds whose interpreter is not given are named as not run. 1 if anything differs.
+`--peer` has ai-dynamo-runtime, `--peer-standalone` the stand-alone `aisimulate` wheel. That runs pairs of
+vLLM and TensorRT-LLM pools; without it ai-dynamo-runtime does, where handoffs have no latency of their own.
+1 if anything differs.
 The first six kinds are those of the project's goal; `--extra-share` is for all others.
 """
 
@@ -15,7 +16,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 FUZZ = Path(__file__).with_name("fuzz_pair.py")
@@ -106,39 +106,56 @@ MORE_PARTS = (
 )
 
 
-def run_part(part: Part, peer: str, share: float, seed: int) -> Counts:
-    """Run one part through both interpreters, print its line, and count."""
+def run_part(part: Part, args: argparse.Namespace, share: float, seed: int) -> Counts:
+    """Run one part through both interpreters, print its line, and count.
+
+    What the reference aborted runs again without the requests that can never run, which gets a line too.
+    """
     number = max(1, round(part.number * share))
-    script, where, within, order = FUZZ, ["--topology", part.topology], ["--within", part.within_ns], []
-    if part.topology == SCALED:
-        script, where, within = FUZZ_SCALING, [], []
-    if part.by_content:
-        order = ["--by-content"]
-    fuzz = partial(_fuzz, script)
+    peer, latency = _peer_of(part, args)
+    where = ["--topology", part.topology, *latency]
     with tempfile.TemporaryDirectory() as folder:
-        instances, ours, theirs = (Path(folder) / name for name in ("instances", "ours", "theirs"))
-        fuzz(sys.executable, "gen", part.kind, number, seed, instances, *where)
-        fuzz(sys.executable, "run", instances, ours, *order)
-        fuzz(peer, "run", instances, theirs, "--limit", part.limit_s)
-        diff = [sys.executable, script, "diff", ours, theirs, *within]
-        done = subprocess.run(list(map(str, diff)), check=False, stdout=subprocess.PIPE, text=True)
-    print(f"{part.name}: {done.stdout}", end="", flush=True)
-    return Counts(number, int(done.returncode != 0))
+        names = ("instances", "ours", "theirs", "reduced")
+        instances, ours, theirs, reduced = (Path(folder) / name for name in names)
+        if part.topology == SCALED:
+            _fuzz(FUZZ_SCALING, sys.executable, "gen", part.kind, number, seed, instances)
+            differs = _differ(part, FUZZ_SCALING, peer, (instances, ours, theirs), part.name)
+            return Counts(number, int(differs))
+        _fuzz(FUZZ, sys.executable, "gen", part.kind, number, seed, instances, *where)
+        differs = _differ(part, FUZZ, peer, (instances, ours, theirs), part.name)
+        _fuzz(FUZZ, sys.executable, "reduce", instances, ours, theirs, reduced)
+        if reduced.stat().st_size:
+            again = "  again without what can never run"
+            differs = _differ(part, FUZZ, peer, (reduced, ours, theirs), again) or differs
+    return Counts(number, int(differs))
+
+
+def _differ(part: Part, script: Path, peer: str, files: tuple[Path, Path, Path], title: str) -> bool:
+    """Run instances on both sides and print what comes of it."""
+    instances, ours, theirs = files
+    order = ["--by-content"] if part.by_content else []
+    within = [] if script is FUZZ_SCALING else ["--within", part.within_ns]
+    _fuzz(script, sys.executable, "run", instances, ours, *order)
+    _fuzz(script, peer, "run", instances, theirs, "--limit", part.limit_s)
+    diff = [sys.executable, script, "diff", ours, theirs, *within]
+    done = subprocess.run(list(map(str, diff)), check=False, stdout=subprocess.PIPE, text=True)
+    print(f"{title}: {done.stdout}", end="", flush=True)
+    return done.returncode != 0
 
 
 def _fuzz(script: Path, python: str, *arguments: object) -> None:
     subprocess.run([python, str(script), *map(str, arguments)], check=True, stderr=subprocess.DEVNULL)
 
 
-def _peer_of(part: Part, args: argparse.Namespace) -> str | None:
-    """Choose who runs a part.
+def _peer_of(part: Part, args: argparse.Namespace) -> tuple[str, list[str]]:
+    """Choose who runs a part, and what its instances must do without.
 
-    The stand-alone peer takes pairs of pools from a payload, but follows another revision of SGLang. It lets
-    vLLM's first token out before drafts are verified, too.
+    The stand-alone peer takes a latency of handoffs, but follows another revision of SGLang. It lets vLLM's
+    first token out before drafts are verified, too.
     """
-    follows = "sglang" in part.kind or "mtp" in part.kind
-    alone = part.topology == "disaggregated" and not follows
-    return args.peer_standalone if alone else args.peer  # type: ignore[no-any-return]
+    if part.topology != "disaggregated" or "sglang" in part.kind or "mtp" in part.kind:
+        return args.peer, []
+    return (args.peer_standalone, []) if args.peer_standalone else (args.peer, ["--no-latency"])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -168,10 +185,7 @@ def main() -> int:
         share = args.share if part in MAIN_PARTS else extra_share
         if not share or (args.only and part.name not in args.only):
             continue
-        if (peer := _peer_of(part, args)) is None:
-            print(f"{part.name}: not run, no stand-alone peer given")
-            continue
-        counts += run_part(part, peer, share, seed)
+        counts += run_part(part, args, share, seed)
     print(f"{counts.replays:,} replays, {counts.kinds_that_differ} kinds with differences")
     return int(counts.kinds_that_differ > 0)
 

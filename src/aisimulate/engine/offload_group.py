@@ -87,9 +87,10 @@ class OffloadGroup(GroupWorker):
 class Restless:
     """The groups of a fleet that are tried again whenever anything happens to any of its workers."""
 
-    __slots__ = ("groups", "has_others")
+    __slots__ = ("groups", "has_others", "members")
 
     def __init__(self) -> None:
+        self.members: list[OffloadCadenceGroup] = []  # all of the fleet
         self.has_others = False
         self.groups: set[OffloadCadenceGroup] = set()
 
@@ -99,16 +100,19 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
 
     The reference tries a group that has nothing to do, but somebody in a queue, at every instant at which
     anything happens in its fleet, and twice: until nothing happens any more. Every try counts as a pass.
+    One in which a load begins is followed by two more, if another worker is not within a pass.
     So nobody plans runs while there is such a group; `restless` is common to the fleet.
     """
 
-    __slots__ = ("_restless", "_tried_ns", "_tries")
+    __slots__ = ("_begun", "_restless", "_tried_ns", "_tries")
 
     def __init__(self, ranks: list[RankScheduler], interval: int, restless: Restless) -> None:
         super().__init__(ranks, interval)
         self._restless = restless
+        restless.members.append(self)
         self._tried_ns = -1
         self._tries = 0  # at that instant
+        self._begun = 0  # loads, before this try
 
     @property
     def is_linked(self) -> bool:
@@ -131,6 +135,7 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
         self._restless.groups.discard(self)
+        self._begun = self._loads_begun()
         is_busy = super().start(now_ns)
         if self._is_queued() and not is_busy and self._restless.has_others:
             self._restless.groups.add(self)
@@ -139,6 +144,14 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
     def _limit(self, passes: int) -> int:
         """Cut a run also where a group that waits counts the passes of others."""
         return 1 if self._restless.groups else super()._limit(passes)
+
+    def _others_rest(self, now_ns: int) -> bool:
+        """Whether another worker of the fleet is not within a pass."""
+        members = self._restless.members
+        return any(not (other.busy and other.end_ns > now_ns) for other in members if other is not self)
+
+    def _loads_begun(self) -> int:
+        return sum(rank.host.lanes.loads_begun for rank in self._offloading)
 
     def _is_queued(self) -> bool:
         """Whether somebody has to wait in a queue."""
@@ -156,10 +169,13 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
         return super().wake_ns
 
     def _skip(self, now_ns: int) -> None:
-        """Count it, and once more if somebody still has to wait in a queue, but not again at this instant."""
+        """Count it, and more if somebody still has to wait in a queue, but not again at this instant."""
         if now_ns > self._tried_ns:
             self._tried_ns, self._tries = now_ns, 0
-        tries = 2 if self._is_queued() and self.wake_ns > now_ns else self._tries + 1
+        tries = self._tries + 1
+        if self._is_queued() and self.wake_ns > now_ns:
+            is_followed = self._loads_begun() > self._begun and self._others_rest(now_ns)
+            tries = 3 if is_followed else 2
         if tries > self._tries:
             self._step += tries - self._tries
             self._tries = tries

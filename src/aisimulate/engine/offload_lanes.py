@@ -58,12 +58,13 @@ class Lane:
 class Lanes:
     """Both directions, and the stores of the pass in flight, which are submitted when it ends."""
 
-    __slots__ = ("_loads", "_stores", "prepared")
+    __slots__ = ("_loads", "_stores", "loads_begun", "prepared")
 
     def __init__(self, block_bytes: int, d2h_gbps: float, h2d_gbps: float, latency_ns: int = 0) -> None:
         self._stores = Lane(block_bytes, d2h_gbps, latency_ns)
         self._loads = Lane(block_bytes, h2d_gbps, latency_ns)
         self.prepared: list[Copy] = []
+        self.loads_begun = 0
 
     @property
     def busy(self) -> bool:
@@ -88,6 +89,7 @@ class Lanes:
 
     def submit_load(self, copy: Copy, not_before_ns: int) -> None:
         """Start a load."""
+        self.loads_begun += 1
         self._loads.submit(copy, not_before_ns)
 
     def pop_ended(self, now_ns: int) -> Iterator[Copy]:

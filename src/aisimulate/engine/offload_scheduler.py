@@ -107,7 +107,7 @@ class Offloading(RankScheduler):
         recalls = False
         if (self.waiting or host.aside) and not self.preempted:
             blocked = admit_or_load(self, host, now_ns)
-            recalls = blocked is not None and host.recalls(blocked)
+            recalls = blocked is not None and (host.recalls(blocked) or self._may_load(blocked))
         if host.unstored:
             self._store()
         waiting_ns = self.pool.fence_ns - now_ns
@@ -117,6 +117,11 @@ class Offloading(RankScheduler):
             return self._single_pass(max(0, waiting_ns))
         host.progressed()
         return self._plan_run(opening)
+
+    def _may_load(self, blocked: Sequence) -> bool:
+        """Whether one that waits, but not for room, would load blocks if the GPU lost them meanwhile."""
+        waits_for_room = not self.deferring and self.params.enable_chunked_prefill
+        return not waits_for_room and self.host.backs(blocked)
 
     def _begin(self, now_ns: int) -> int:
         """Schedule what runs already; return the blocks that decoders open."""

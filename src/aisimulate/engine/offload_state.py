@@ -186,6 +186,11 @@ class HostSide:
         state = self.states[sequence]
         return self.disk is not None and not state.restored and self.disk.has_more(state.keys)
 
+    def backs(self, sequence: Sequence) -> bool:
+        """Whether the host has any block of a prompt for which nothing is kept on the GPU yet."""
+        state = self.states[sequence]
+        return not state.restored and any(map(self.tier.is_resident, state.keys))
+
     def lower_hits(self, keys: ListOf[int], first: int) -> tuple[int, int]:
         """Count the blocks of a prompt from block `first` on that the host has, then those that the disk has.
 
