@@ -12,6 +12,7 @@ TIER = {
 }
 STATE = {f"{RANK_PATH}.kv_cache_bytes_per_token": 64}
 OFFLOAD = f"{RANK_PATH}.native_host_offload"
+SHARED_HOST = {f"{OFFLOAD}.scope": "cluster_shared", f"{OFFLOAD}.kv_layout_id": "one"}
 DISK = f"{RANK_PATH}.g3_offload"
 THREE_WORKERS = {"spec.topology.workers.initial_workers": 3}
 

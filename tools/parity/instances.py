@@ -7,9 +7,11 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp", "g2", "g3", "tight", "slow"})
+FEATURES = frozenset({"dp", "mtp", "g2", "g3", "shared", "tight", "slow"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
+# Of a token's KV: copies that share bandwidth last whole ns for the most part, but end with no pass.
+_ODD_BYTES = 249_960
 Instance = dict[str, Any]
 
 
@@ -18,7 +20,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
 
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
     `-g2`: host memory for all prompts, or with `-tight` so little that it must choose. `-g3`: with `-g2`, a
-    disk behind it; with `-slow` prompts come back slowly to pools that lose them soon.
+    disk behind it; with `-slow` prompts come back slowly to pools that lose them soon. `-shared`: with `-g2`,
+    one host memory for all ranks.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -30,9 +33,13 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     if "mtp" in features:
         rank |= _speculation(draw)
     if "dp" in features:
-        rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if backend == "vllm" else 1
+        is_spaced = backend == "vllm" and "shared" not in features
+        rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if is_spaced else 1
     if "g2" in features:
         rank |= _host_memory(draw, features)
+    if "shared" in features:
+        rank["native_host_offload"] |= _sharing(draw)
+        rank["kv_cache_bytes_per_token"] = _ODD_BYTES
     if "slow" in features:
         rank |= {"block_size": 4, "num_gpu_blocks": draw.choice([12, 16, 20, 24])}
         rank["native_host_offload"]["h2d_bandwidth_gbps"] = draw.choice([0.25, 0.1, 0.05])
@@ -89,6 +96,15 @@ def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
             "h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
             "latency_to_first_byte_ms": draw.choice([0.0, 0.0, 0.5, 2.0]),
         },
+    }
+
+
+def _sharing(draw: random.Random) -> dict[str, Any]:
+    return {
+        "scope": "cluster_shared",
+        "kv_layout_id": "one",
+        "shared_d2h_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
+        "shared_h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
     }
 
 

@@ -38,7 +38,7 @@ class OffloadGroup(GroupWorker):
     @property
     def is_linked(self) -> bool:
         """Whether other workers may change what is found here."""
-        return False
+        return any(rank.host.is_shared for rank in self._offloading)
 
     @property
     def interrupts(self) -> bool:
@@ -62,7 +62,7 @@ class OffloadGroup(GroupWorker):
 
     def _limit(self, passes: int) -> int:
         """Cut a run where a copy may end, or something else than its own members ends it."""
-        if any(rank.host.busy for rank in self._offloading):
+        if any(rank.host.is_awaited for rank in self._offloading):
             return 1
         return super()._limit(passes)
 
@@ -113,7 +113,7 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
     @property
     def is_linked(self) -> bool:
         """Whether it has to be tried when something happens elsewhere."""
-        return self._restless.has_others
+        return self._restless.has_others or super().is_linked
 
     @property
     def interrupts(self) -> bool:

@@ -14,6 +14,7 @@ from aisimulate.engine import stepwise
 from aisimulate.engine.cadence import CadenceScheduler
 from aisimulate.engine.decode_set import running_order
 from aisimulate.engine.fused import FusedScheduler
+from aisimulate.engine.held_pool import HeldPool
 from aisimulate.engine.offload_admission import admit_or_load
 from aisimulate.engine.offload_lanes import NEVER_NS
 from aisimulate.engine.offload_pool import OffloadPool
@@ -21,6 +22,7 @@ from aisimulate.engine.offload_state import HostSide
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.scheduler import RankScheduler
 from aisimulate.engine.sequence import EVERY_BLOCK
+from aisimulate.engine.shared_host import SharedHostSide
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -45,10 +47,14 @@ class Offloading(RankScheduler):
         self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
     ) -> None:
         super().__init__(params, timer)
-        self.pool = OffloadPool(params.num_gpu_blocks, self.block_size)
+        is_shared = offload.shared is not None
+        self.pool = (HeldPool if is_shared else OffloadPool)(params.num_gpu_blocks, self.block_size)
         self.ends_alone = False  # a pool of this kind does more
         # The slot is in the subclasses: two bases with slots of their own cannot be joined.
-        self.host = HostSide(offload, self.pool, disk)  # type: ignore[misc]
+        side = SharedHostSide if is_shared else HostSide
+        self.host = side(offload, self.pool, disk)  # type: ignore[misc]
+        if offload.shared is not None:
+            offload.shared.ranks.append(self)
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
@@ -75,6 +81,12 @@ class Offloading(RankScheduler):
     def has_work(self) -> bool:
         """Whether a pass can start."""
         return bool(self.waiting or self.decoders.count or self.partial or self.host.next_aside() is not None)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether anybody was admitted and has not ended."""
+        ending = any(sequence.status is None for sequence in self.done)
+        return bool(self.decoders.count or self.partial or self.joining or ending or self.held)
 
     @property
     def wake_ns(self) -> int:

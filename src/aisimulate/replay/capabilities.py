@@ -17,6 +17,7 @@ from aisimulate.replay.placement_policies import policy_names
 from aisimulate.workload.formats import TRACE_FORMATS
 
 if TYPE_CHECKING:
+    from aisimulate.config.engine import RoleConfig
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.config.traffic import RuntimeTraffic
@@ -165,11 +166,8 @@ def _require_topology_for_tiers(spec: ReplaySpec) -> None:
         role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
         if role.rank.native_host_offload is None:
             continue
-        if role.rank.native_host_offload.scope != "dp_rank_local":
-            problem = (
-                '"cluster_shared" is not supported yet (supported: "dp_rank_local"; a disk can be shared)'
-            )
-            raise UnsupportedError(f"{path}.native_host_offload.scope: {problem}")
+        if role.rank.native_host_offload.scope == "cluster_shared":
+            _require_topology_for_sharing(f"{path}.native_host_offload.scope", role, stage)
         if stage == "decode":
             problem = "a value is not supported yet on decode workers (supported there: null)"
             raise UnsupportedError(f"{path}.native_host_offload: {problem}")
@@ -179,6 +177,19 @@ def _require_topology_for_tiers(spec: ReplaySpec) -> None:
         if role.rank.g3_offload is not None and role.dp_size != 1:
             problem = f"a value is not supported with dp_size {role.dp_size}: ranks of a group have no rule"
             raise UnsupportedError(f"{path}.g3_offload: {problem} by which to share a disk (supported: 1)")
+
+
+def _require_topology_for_sharing(path: str, role: RoleConfig, stage: str | None) -> None:
+    """Refuse host memory of all ranks where its rules are not known."""
+    if stage is not None:
+        problem = '"cluster_shared" is not supported yet in a disaggregated topology'
+        raise UnsupportedError(f'{path}: {problem} (supported there: "dp_rank_local")')
+    interval = role.rank.prefill_schedule_interval
+    if role.dp_size > 1 and interval > 1:
+        problem = f'"cluster_shared" is not supported with dp_size {role.dp_size} and'
+        raise UnsupportedError(
+            f'{path}: {problem} prefill_schedule_interval {interval} (supported there: "dp_rank_local")'
+        )
 
 
 def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:
