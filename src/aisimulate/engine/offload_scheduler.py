@@ -85,14 +85,15 @@ class Offloading(RankScheduler):
     @property
     def is_running(self) -> bool:
         """Whether anybody was admitted and has not ended."""
-        ending = any(sequence.status is None for sequence in self.done)
-        return bool(self.decoders.count or self.partial or self.joining or ending or self.held)
+        is_computing = self.joining or (self.done and self.host.in_pass)
+        return bool(self.decoders.count or self.partial or is_computing or self.held)
 
     @property
     def wake_ns(self) -> int:
-        """When a copy ends for which a request waits."""
+        """When a copy ends for which a request waits, or which decides when a block is free."""
         host = self.host
-        return host.next_end_ns if self.waiting or host.aside else NEVER_NS
+        is_awaited = self.waiting or host.aside or (self.held and host.is_shared)
+        return host.next_end_ns if is_awaited else NEVER_NS
 
     @property
     def background_ns(self) -> int:
@@ -164,6 +165,7 @@ class Offloading(RankScheduler):
             self.decoders.count or host.scheduled or self.rejected or self.preempted or waiting_ns
         )
         if not host.idle:
+            host.in_pass = True
             host.progressed()
         self._price()
         self.pass_ns += waiting_ns
@@ -208,6 +210,7 @@ class Offloading(RankScheduler):
 
     def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
         """End the planned pass, or the first `passes` of the planned run; return what became terminal."""
+        self.host.in_pass = False
         terminal = super().commit(passes, first_end_ns, end_ns)
         for sequence in terminal:
             self.host.leave(sequence)

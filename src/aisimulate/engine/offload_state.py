@@ -70,6 +70,7 @@ class HostSide:
         "disk",
         "identities",
         "idle",
+        "in_pass",
         "lanes",
         "loading",
         "pool",
@@ -102,6 +103,7 @@ class HostSide:
             0,
         ]  # of completed requests: by GPU, host, disk
         self.idle = False  # whether the pass that was planned last does nothing
+        self.in_pass = False  # whether it is in flight, where it is not one of a run
 
     def _make_tier(self, params: OffloadParams) -> HostTier:
         return HostTier(params.num_host_blocks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.fair_service import NEVER_NS, FairService, Transfer, exact_gbps
-from aisimulate.engine.host_tier import HostTier
+from aisimulate.engine.host_tier import BlockIdentities, HostTier
 from aisimulate.engine.offload_lanes import Copy, Lanes
 from aisimulate.engine.offload_state import HostSide
 
@@ -32,6 +32,7 @@ class SharedHost(HostTier):
         "_service",
         "_submitted",
         "changes",
+        "identities",
         "ranks",
         "stuck_ns",
     )
@@ -47,6 +48,7 @@ class SharedHost(HostTier):
             Copy, int
         ] = {}  # of those on their way, in the order in which they were asked for
         self._submitted = 0
+        self.identities = BlockIdentities()
         self.changes = 0
         self.ranks: list[Offloading] = []  # by client
         self.stuck_ns: dict[int, int] = {}  # by client, when it could let nobody in

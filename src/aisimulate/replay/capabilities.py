@@ -155,6 +155,9 @@ def require_scalable(spec: ReplaySpec, capabilities: Capabilities = CURRENT) -> 
         if rank.aic_nextn and not capabilities.scaled_speculation:
             problem = f"{show(rank.aic_nextn)} is not supported yet where pools scale (supported: null)"
             raise UnsupportedError(f"{path}.aic_nextn: {problem}")
+        if rank.native_host_offload is not None and rank.native_host_offload.scope == "cluster_shared":
+            problem = '"cluster_shared" is not supported where pools scale (supported: "dp_rank_local")'
+            raise UnsupportedError(f"{path}.native_host_offload.scope: {problem}")
         if spec.topology.kind == "disaggregated":
             backends = capabilities.scaled_pair_backends
             _require(f"{path}.backend", "backend of pairs of pools that scale", rank.backend, backends)
@@ -167,7 +170,7 @@ def _require_topology_for_tiers(spec: ReplaySpec) -> None:
         if role.rank.native_host_offload is None:
             continue
         if role.rank.native_host_offload.scope == "cluster_shared":
-            _require_topology_for_sharing(f"{path}.native_host_offload.scope", role, stage)
+            _require_cadence_for_sharing(f"{path}.native_host_offload.scope", role)
         if stage == "decode":
             problem = "a value is not supported yet on decode workers (supported there: null)"
             raise UnsupportedError(f"{path}.native_host_offload: {problem}")
@@ -179,11 +182,8 @@ def _require_topology_for_tiers(spec: ReplaySpec) -> None:
             raise UnsupportedError(f"{path}.g3_offload: {problem} by which to share a disk (supported: 1)")
 
 
-def _require_topology_for_sharing(path: str, role: RoleConfig, stage: str | None) -> None:
-    """Refuse host memory of all ranks where its rules are not known."""
-    if stage is not None:
-        problem = '"cluster_shared" is not supported yet in a disaggregated topology'
-        raise UnsupportedError(f'{path}: {problem} (supported there: "dp_rank_local")')
+def _require_cadence_for_sharing(path: str, role: RoleConfig) -> None:
+    """Refuse host memory of all ranks behind groups that count what others do."""
     interval = role.rank.prefill_schedule_interval
     if role.dp_size > 1 and interval > 1:
         problem = f'"cluster_shared" is not supported with dp_size {role.dp_size} and'

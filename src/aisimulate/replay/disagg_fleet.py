@@ -320,8 +320,25 @@ class DisaggFleet(Fleet):
         self._retry_all(index)
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
+        if self._linked:  # what others did may let any of those that share go on
+            candidates = [*candidates, *self._idle_linked()]
         if len(candidates) > 1:
             candidates = sorted(set(candidates))
+        self._start_all(candidates, now_ns)
+        while self._linked and (idle := self._idle_linked()):
+            self._start_all(idle, now_ns)
+            if idle == self._idle_linked():
+                break
+        if self._may_sleep:
+            self._set_alarms(candidates, now_ns)
+
+    def _idle_linked(self) -> list[int]:
+        sleepers = enumerate(self._sleepers)
+        linked = (index for index, sleeper in sleepers if sleeper is not None and sleeper.is_linked)
+        return [index for index in linked if not self._workers[index].busy]
+
+    def _start_all(self, candidates: list[int], now_ns: int) -> None:
+        """Start passes on idle workers in worker order."""
         for index in candidates:
             worker = self._workers[index]
             laggard = self._laggards[index]
@@ -337,8 +354,6 @@ class DisaggFleet(Fleet):
                         self._finish(index, now_ns)
                 elif index < self._first_decode or not self._ends_without_work(index):
                     break
-        if self._may_sleep:
-            self._set_alarms(candidates, now_ns)
 
     def _ends_without_work(self, index: int) -> bool:
         """Try destinations at the end of a pass in which all of the queue had to wait."""

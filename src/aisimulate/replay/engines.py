@@ -92,8 +92,8 @@ def _offload_maker(
     """Prepare workers each of whose ranks has host memory of its own, and maybe a disk behind it."""
     params, disk = rank_params(rank), None if rank.g3_offload is None else disk_params(rank, rank.g3_offload)
     is_shared = disk is not None and disk.is_shared
-    host = None if tier.scope == "dp_rank_local" else SharedHost(shared_host_params(rank, tier))
-    offload = offload_params(rank, tier, BlockIdentities() if is_shared or host else None, host)
+    identities = BlockIdentities() if is_shared else None
+    offload = offload_params(rank, tier, shared_host(rank, tier), identities)
     shared_disk = DiskTier(disk) if disk is not None and is_shared else None
     restless = Restless()
 
@@ -147,25 +147,31 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
-def shared_host_params(rank: RankConfig, tier: HostOffload) -> SharedHostParams:
-    """Take from the configuration what host memory needs that all ranks share."""
+def shared_host(rank: RankConfig, tier: HostOffload) -> SharedHost | None:
+    """Make the host memory of all ranks; None if each has one of its own."""
+    if tier.scope == "dp_rank_local":
+        return None
     assert rank.kv_cache_bytes_per_token is not None
-    return SharedHostParams(
-        num_blocks=tier.num_host_blocks,
-        block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
-        d2h_gbps=tier.shared_d2h_bandwidth_gbps,
-        h2d_gbps=tier.shared_h2d_bandwidth_gbps,
+    return SharedHost(
+        SharedHostParams(
+            num_blocks=tier.num_host_blocks,
+            block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
+            d2h_gbps=tier.shared_d2h_bandwidth_gbps,
+            h2d_gbps=tier.shared_h2d_bandwidth_gbps,
+        )
     )
 
 
 def offload_params(
     rank: RankConfig,
     tier: HostOffload,
-    identities: BlockIdentities | None = None,
     shared: SharedHost | None = None,
+    identities: BlockIdentities | None = None,
 ) -> OffloadParams:
     """Take from the configuration what host memory needs; ranks that share blocks name them alike."""
     assert rank.kv_cache_bytes_per_token is not None
+    if shared is not None:
+        identities = shared.identities
     return OffloadParams(
         num_host_blocks=tier.num_host_blocks,
         block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
