@@ -19,6 +19,7 @@ from .field_payloads import (
     AIC_SGLANG,
     AIC_TRTLLM,
     CONFIG,
+    CRAMMED_PAIR,
     CROWD,
     DRAFTS,
     FIXED,
@@ -41,6 +42,7 @@ from .field_payloads import (
     TP_2,
 )
 from .field_rows import (
+    DECODE_TIER,
     DISK,
     ENGINE,
     OFFLOAD,
@@ -188,13 +190,14 @@ TABLE.add(
     ),
     native_host_offload=(
         rank(RETURNING, "mean_ttft_ms", native_host_offload={"num_host_blocks": 64}),
+        Acts(CRAMMED_PAIR, DECODE_TIER, "mean_e2e_latency_ms"),
         Refused(
-            PAIR,
-            {
-                f"{ENGINE}.decode.rank.{name.removeprefix(RANK_PATH)[1:]}": value
-                for name, value in TIER.items()
-            },
-            "native_host_offload: a value is not supported yet on decode workers",
+            changed(
+                PAIR,
+                {f"{ENGINE}.decode.dp_size": 2, f"{ENGINE}.decode.rank.prefill_schedule_interval": 2},
+            ),
+            DECODE_TIER,
+            "native_host_offload: a value is not supported with dp_size 2 and prefill_schedule_interval 2",
             Why.TIERS,
         ),
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp", "g2", "g3", "shared", "tight", "slow"})
+FEATURES = frozenset({"dp", "mtp", "g2", "g3", "shared", "both", "tight", "slow"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 # Of a token's KV: copies that share bandwidth last whole ns for the most part, but end with no pass.
@@ -21,7 +21,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
     `-g2`: host memory for all prompts, or with `-tight` so little that it must choose. `-g3`: with `-g2`, a
     disk behind it; with `-slow` prompts come back slowly to pools that lose them soon. `-shared`: with `-g2`,
-    one host memory for all ranks.
+    one host memory for all ranks. `-both`: with `-g2`, on prefill and decode workers of pairs.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -51,7 +51,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     spec = {
         "version": 1,
         "topology": _topology(draw, disaggregated, with_latency="mtp" not in features),
-        "engine": _engine(draw, rank, disaggregated, _dp_share(features)),
+        "engine": _engine(draw, rank, disaggregated, _dp_share(features), "both" in features),
         "record_per_request": True,
         "requests": [],
     }
@@ -176,15 +176,16 @@ def _topology(draw: random.Random, disaggregated: bool, with_latency: bool) -> d
 
 
 def _engine(
-    draw: random.Random, rank: dict[str, Any], disaggregated: bool, group_share: float
+    draw: random.Random, rank: dict[str, Any], disaggregated: bool, group_share: float, has_hosts: bool
 ) -> dict[str, Any]:
     dp_size = draw.choice([2, 2, 3]) if not disaggregated and draw.random() < group_share else 1
     role = {"dp_size": dp_size, "tensor_parallel_size": 1, "rank": rank}
     if not disaggregated:
         return role
     prefill, decode = ({**rank, "worker_type": stage} for stage in ("prefill", "decode"))
-    decode["enable_prefix_caching"] = draw.random() < 0.5
-    decode.pop("native_host_offload", None)
+    decode["enable_prefix_caching"] = draw.random() < 0.5 or has_hosts
+    if not has_hosts:
+        decode.pop("native_host_offload", None)
     if draw.random() < 0.6:
         decode["num_gpu_blocks"] = draw.choice([4, 6, 8, 12, 16, 24])
         decode["max_num_seqs"] = draw.choice([1, 2, 3, 4, 8, 16])

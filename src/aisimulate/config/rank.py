@@ -165,7 +165,7 @@ class RankConfig(StrictModel):
     kv_cache_bytes_per_token: PositiveCount | None = None
     """size of a token's KV on one tensor-parallel shard, as copied to host memory"""
     native_host_offload: HostOffload | None = None
-    """[host memory](#ranknative_host_offload) behind the KV cache :rule: vllm, not on decode workers; needs
+    """[host memory](#ranknative_host_offload) behind the KV cache :rule: vllm; needs
     `kv_cache_bytes_per_token` and `enable_prefix_caching`"""
     g3_offload: DiskOffload | None = None
     """a [disk](#rankg3_offload) behind host memory :rule: aggregated, dp_size 1; needs `native_host_offload`

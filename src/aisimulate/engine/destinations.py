@@ -27,6 +27,7 @@ class Destinations(ABC):
     coming: dict[Handoff, None]
     arrived: Collection[Sequence] = ()
     held: int
+    is_freed: bool = False  # whether blocks have become free while nothing runs, so that the head is tried
     _releases: int
 
     @property
@@ -38,6 +39,10 @@ class Destinations(ABC):
     def has_seat(self) -> bool:
         """Whether the rank takes another destination at all, whatever its blocks."""
         return True
+
+    def come_to(self, now_ns: int) -> None:
+        """Let what goes on beside the passes have gone on until now: nothing does."""
+        del now_ns
 
     def attempt(self) -> Handoff | None:
         """Reserve blocks for the head of `pending`, if anything changed since it was tried last."""

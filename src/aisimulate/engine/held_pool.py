@@ -177,6 +177,13 @@ class HeldPool(OffloadPool):
             self._cached += 1
             self.room += 1
 
+    def receive(self, sequence: Sequence, match: Match, fresh: int) -> bool:
+        """Let a sequence hold a match and fresh blocks: none that is being read can be taken."""
+        if match[0]:
+            self.pin(sequence, match)
+        self.take(fresh)
+        return True
+
     # Stores -----------------------------------------------------------------------------------------------
 
     def read_by(self, copy: Copy, sequence: Sequence, positions: list[int]) -> None:

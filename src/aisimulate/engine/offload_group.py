@@ -48,7 +48,7 @@ class OffloadGroup(GroupWorker):
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
         for rank in self._offloading:
-            rank.host.end_copies(now_ns)
+            rank.end_copies(now_ns)
         if not self.has_work:
             return False
         super().start(now_ns)

@@ -100,6 +100,10 @@ class Offloading(RankScheduler):
         """When a copy ends that matters though no request waits: what goes on to the disk goes on then."""
         return NEVER_NS if self.host.disk is None else self.host.next_end_ns
 
+    def end_copies(self, now_ns: int) -> None:
+        """Let everything happen that copies bring about by `now_ns`."""
+        self.host.end_copies(now_ns)
+
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
         host = self.host
@@ -119,7 +123,7 @@ class Offloading(RankScheduler):
         opening = self._begin(now_ns)
         recalls = False
         if (self.waiting or host.aside) and not self.preempted:
-            blocked = admit_or_load(self, host, now_ns)
+            blocked = self.let_in(now_ns)
             recalls = blocked is not None and host.recalls(blocked)
         if host.unstored:
             self._store()
@@ -130,6 +134,10 @@ class Offloading(RankScheduler):
             return self._single_pass(max(0, waiting_ns))
         host.progressed()
         return self._plan_run(opening)
+
+    def let_in(self, now_ns: int) -> Sequence | None:
+        """Admit from the queue and from those set aside; return who has to wait for room or for budget."""
+        return admit_or_load(self, self.host, now_ns)
 
     def _begin(self, now_ns: int) -> int:
         """Schedule what runs already; return the blocks that decoders open."""
@@ -215,8 +223,12 @@ class Offloading(RankScheduler):
         for sequence in terminal:
             self.host.leave(sequence)
         if self.host.busy:
-            self.host.end_pass(end_ns)
+            self.end_pass(end_ns)
         return terminal
+
+    def end_pass(self, now_ns: int) -> None:
+        """Let copies begin and end with a pass."""
+        self.host.end_pass(now_ns)
 
 
 class OffloadScheduler(Offloading):

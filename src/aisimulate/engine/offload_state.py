@@ -200,7 +200,7 @@ class HostSide:
     @property
     def may_run_on(self) -> bool:
         """Whether passes that take no blocks from anybody may go on up to `next_end_ns` as one run."""
-        return not (self.lanes.prepared or self.is_shared)
+        return not (self.lanes.prepared or self.is_shared or self.pool.read_free)
 
     @property
     def next_end_ns(self) -> int:
@@ -278,11 +278,14 @@ class HostSide:
         else:
             self.tier.arrive(copy.keys, held=self.disk is not None)
 
-    def end_pass(self, now_ns: int) -> None:
-        """Submit the stores of the pass that ends now; those that take no time have ended at once."""
-        self.end_copies(now_ns)
+    def end_pass(self, now_ns: int) -> bool:
+        """Submit the stores of the pass that ends now; those that take no time have ended at once.
+
+        Return whether any copy has ended.
+        """
+        ended = self.end_copies(now_ns)
         self.lanes.submit_stores(now_ns)
-        self.end_copies(now_ns)
+        return self.end_copies(now_ns) or ended
 
     def load(self, sequence: Sequence, blocks: int, now_ns: int, known_blocks: int) -> None:
         """Start to load `blocks` blocks behind the `found_blocks` that the sequence holds."""

@@ -45,7 +45,7 @@ class OffloadWorker(RankWorker):
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was anything to do."""
         rank = self._rank
-        rank.host.end_copies(now_ns)
+        rank.end_copies(now_ns)
         if not rank.has_work:
             return False
         self.plans += 1

@@ -14,10 +14,10 @@ from aisimulate.core.errors import InputError, UnsupportedError, nearest
 from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.look_ahead_rules import require_look_ahead
 from aisimulate.replay.placement_policies import policy_names
+from aisimulate.replay.tier_rules import require_scalable_tiers, require_tiers
 from aisimulate.workload.formats import TRACE_FORMATS
 
 if TYPE_CHECKING:
-    from aisimulate.config.engine import RoleConfig
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.config.traffic import RuntimeTraffic
@@ -83,7 +83,7 @@ def require_supported(
     _require_placement(spec, capabilities.placements)
     _require_routable(spec, capabilities)
     _require_scaling(spec, capabilities.scalings)
-    _require_topology_for_tiers(spec)
+    require_tiers(spec)
     require_look_ahead(spec)
     frontend_of(spec)
     for path, rank in _ranks(spec):
@@ -155,41 +155,10 @@ def require_scalable(spec: ReplaySpec, capabilities: Capabilities = CURRENT) -> 
         if rank.aic_nextn and not capabilities.scaled_speculation:
             problem = f"{show(rank.aic_nextn)} is not supported yet where pools scale (supported: null)"
             raise UnsupportedError(f"{path}.aic_nextn: {problem}")
-        if rank.native_host_offload is not None and rank.native_host_offload.scope == "cluster_shared":
-            problem = '"cluster_shared" is not supported where pools scale (supported: "dp_rank_local")'
-            raise UnsupportedError(f"{path}.native_host_offload.scope: {problem}")
         if spec.topology.kind == "disaggregated":
             backends = capabilities.scaled_pair_backends
             _require(f"{path}.backend", "backend of pairs of pools that scale", rank.backend, backends)
-
-
-def _require_topology_for_tiers(spec: ReplaySpec) -> None:
-    """Refuse memory behind the GPU where its rules are not known."""
-    for stage in spec.stages:
-        role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
-        if role.rank.native_host_offload is None:
-            continue
-        if role.rank.native_host_offload.scope == "cluster_shared":
-            _require_cadence_for_sharing(f"{path}.native_host_offload.scope", role)
-        if stage == "decode":
-            problem = "a value is not supported yet on decode workers (supported there: null)"
-            raise UnsupportedError(f"{path}.native_host_offload: {problem}")
-        if stage == "prefill" and role.rank.g3_offload is not None:
-            problem = "a value is not supported in a disaggregated topology (supported there: null)"
-            raise UnsupportedError(f"{path}.g3_offload: {problem}")
-        if role.rank.g3_offload is not None and role.dp_size != 1:
-            problem = f"a value is not supported with dp_size {role.dp_size}: ranks of a group have no rule"
-            raise UnsupportedError(f"{path}.g3_offload: {problem} by which to share a disk (supported: 1)")
-
-
-def _require_cadence_for_sharing(path: str, role: RoleConfig) -> None:
-    """Refuse host memory of all ranks behind groups that count what others do."""
-    interval = role.rank.prefill_schedule_interval
-    if role.dp_size > 1 and interval > 1:
-        problem = f'"cluster_shared" is not supported with dp_size {role.dp_size} and'
-        raise UnsupportedError(
-            f'{path}: {problem} prefill_schedule_interval {interval} (supported there: "dp_rank_local")'
-        )
+    require_scalable_tiers(spec)
 
 
 def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:

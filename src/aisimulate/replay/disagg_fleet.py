@@ -43,6 +43,9 @@ class Destination(Protocol):
     def waiting(self) -> Collection[Sequence]: ...  # noqa: D102
     @property
     def pending(self) -> Collection[Handoff]: ...  # noqa: D102
+    @property
+    def is_freed(self) -> bool: ...  # noqa: D102
+    def come_to(self, now_ns: int) -> None: ...  # noqa: D102
     def accept(self, handoff: Handoff) -> bool: ...  # noqa: D102
     def attempt(self) -> Handoff | None: ...  # noqa: D102
     def activate(self, handoff: Handoff) -> None: ...  # noqa: D102
@@ -304,6 +307,7 @@ class DisaggFleet(Fleet):
             if len(deferred) > 1:
                 deferred.sort(key=_rank_order)
             self._actions += [(action, handoff) for _, action, handoff in deferred]
+        was_busy = self._workers[index].busy
         terminal = self._workers[index].finish()
         if index < self._first_decode:
             for source in terminal:
@@ -317,7 +321,8 @@ class DisaggFleet(Fleet):
             for request in terminal:
                 self._driver.on_terminal(request, now_ns)
             self._look_for_arrivals()
-        self._retry_all(index)
+        if was_busy or self._is_freed(index):
+            self._retry_all(index)
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
         if self._linked:  # what others did may let any of those that share go on
@@ -358,7 +363,12 @@ class DisaggFleet(Fleet):
     def _ends_without_work(self, index: int) -> bool:
         """Try destinations at the end of a pass in which all of the queue had to wait."""
         ranks = self._destinations[index - self._first_decode]
-        return any(rank.waiting for rank in ranks) and self._retry_all(index)
+        is_tried = any(rank.waiting for rank in ranks) or self._is_freed(index)
+        return is_tried and self._retry_all(index)
+
+    def _is_freed(self, index: int) -> bool:
+        """Whether blocks of a decode worker have become free beside its passes."""
+        return any(rank.is_freed for rank in self._destinations[index - self._first_decode])
 
     def _between_passes(self, index: int) -> bool:
         """Whether a worker is idle at this instant; a run in flight ends at its next boundary."""
@@ -412,6 +422,7 @@ class DisaggFleet(Fleet):
 
     def _retry(self, rank: Destination) -> bool:
         """Reserve blocks for the destination at the head of a rank's queue, if there are any now."""
+        rank.come_to(self._now_ns)
         handoff = rank.attempt()
         if handoff is None:
             return False

@@ -12,6 +12,7 @@ from aisimulate.engine.decode_rank import DecodeRank
 from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
+from aisimulate.engine.offload_decode import OffloadDecodeGroup, OffloadDecodeRank, OffloadDecodeWorker
 from aisimulate.engine.offload_group import OffloadGroup
 from aisimulate.engine.offload_scheduler import OffloadPrefillScheduler
 from aisimulate.engine.offload_worker import OffloadWorker
@@ -73,12 +74,17 @@ def pair_worker(
         return _sglang_worker(sglang_params(rank, dp_size), timer, stage, ranks)
     if rank.native_host_offload is not None:
         offload = offload_params(rank, rank.native_host_offload, host)
-        return _offload_worker(rank_params(rank), offload, timer, dp_size)
+        return _offload_worker(rank_params(rank), offload, timer, stage, dp_size)
     return _worker(rank_params(rank), timer, stage, ranks, rank.scheduling_look_ahead)
 
 
-def _offload_worker(params: RankParams, offload: OffloadParams, timer: PassTimer, dp_size: int) -> PairWorker:
-    """Make a prefill worker each of whose ranks has host memory."""
+def _offload_worker(
+    params: RankParams, offload: OffloadParams, timer: PassTimer, stage: str, dp_size: int
+) -> PairWorker:
+    """Make a worker each of whose ranks has host memory."""
+    if stage == "decode":
+        decoding = [OffloadDecodeRank(params, timer, offload) for _ in range(dp_size)]
+        return OffloadDecodeWorker(decoding[0]) if dp_size == 1 else OffloadDecodeGroup([*decoding])
     ranks = [OffloadPrefillScheduler(params, timer, offload) for _ in range(dp_size)]
     return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
 
