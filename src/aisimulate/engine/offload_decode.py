@@ -86,6 +86,8 @@ class OffloadDecodeRank(Offloading, DecodeRank):
     def unblock(self) -> bool:
         """Let in who gave way though others wait for blocks, if that is all that can happen."""
         self.unblocked = bool(self.pending) and self.has_queue
+        if self.unblocked:
+            self.host.give_up()
         return self.unblocked
 
     # Scheduling -----------------------------------------------------------------------------------------

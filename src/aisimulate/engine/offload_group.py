@@ -40,6 +40,10 @@ class OffloadGroup(GroupWorker):
         """Whether other workers may change what is found here."""
         return any(rank.host.is_shared for rank in self._offloading)
 
+    def give_up(self) -> bool:
+        """Wait no longer for what others do; return whether anybody here did."""
+        return any(rank.give_up() for rank in self._offloading)
+
     @property
     def interrupts(self) -> bool:
         """Whether passes in flight elsewhere must not go on as runs."""

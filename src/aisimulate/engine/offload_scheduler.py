@@ -82,6 +82,11 @@ class Offloading(RankScheduler):
         """Whether a pass can start."""
         return bool(self.waiting or self.decoders.count or self.partial or self.host.next_aside() is not None)
 
+    def give_up(self) -> bool:
+        """Wait no longer for what other ranks do; return whether anybody here did."""
+        is_waiting = self.host.is_shared and self.has_work and not self.is_running
+        return is_waiting and self.host.give_up()
+
     @property
     def is_running(self) -> bool:
         """Whether anybody was admitted and has not ended."""

@@ -197,6 +197,10 @@ class HostSide:
         del now_ns
         return True
 
+    def give_up(self) -> bool:
+        """Take it that nothing goes on elsewhere; return whether that was not taken for granted."""
+        return False
+
     @property
     def may_run_on(self) -> bool:
         """Whether passes that take no blocks from anybody may go on up to `next_end_ns` as one run."""

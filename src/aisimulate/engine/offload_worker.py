@@ -37,6 +37,10 @@ class OffloadWorker(RankWorker):
         """Whether other workers may change what is found here."""
         return self._rank.host.is_shared
 
+    def give_up(self) -> bool:
+        """Wait no longer for what others do; return whether anybody here did."""
+        return self._rank.give_up()
+
     @property
     def interrupts(self) -> bool:
         """Whether passes in flight elsewhere must not go on as runs."""

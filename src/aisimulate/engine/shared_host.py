@@ -167,7 +167,7 @@ class SharedLanes(Lanes):
 class SharedHostSide(HostSide):
     """A rank's access to host memory that it shares with others."""
 
-    __slots__ = ("_shared_lanes",)
+    __slots__ = ("_is_last", "_shared_lanes")
 
     def _make_tier(self, params: OffloadParams) -> HostTier:
         assert params.shared is not None
@@ -176,6 +176,7 @@ class SharedHostSide(HostSide):
     def _make_lanes(self, params: OffloadParams) -> Lanes:
         host = params.shared
         assert host is not None
+        self._is_last = False  # whether nothing goes on elsewhere, so that nobody here waits for others
         self._shared_lanes = SharedLanes(host, host.join(self.disk is not None), params)
         return self._shared_lanes
 
@@ -192,9 +193,17 @@ class SharedHostSide(HostSide):
 
     def is_stuck(self, now_ns: int) -> bool:
         """Whether nothing that goes on elsewhere may help a rank where nothing runs and nothing arrives."""
+        if self._is_last:
+            self._is_last = False
+            return True
         host = self._shared_lanes.host
         host.stuck_ns[self._shared_lanes.client] = now_ns
         return host.is_idle(now_ns)
+
+    def give_up(self) -> bool:
+        """Take it that nothing goes on elsewhere, for one request; return whether that is new."""
+        is_new, self._is_last = not self._is_last, True
+        return is_new
 
     def _land(self, copy: Copy) -> None:
         """Do nothing: the host knew it first."""
