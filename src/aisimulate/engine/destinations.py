@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections import deque
@@ -23,6 +23,7 @@ class Destinations(ABC):
 
     # No slots of its own: the ranks that it is combined with have none either.
 
+    waiting: Any  # what kind of queue, differs
     pending: deque[Handoff]
     coming: dict[Handoff, None]
     arrived: Collection[Sequence] = ()
@@ -34,6 +35,11 @@ class Destinations(ABC):
     def is_due(self) -> bool:
         """Whether the head of `pending` is to be tried at the end of the next pass."""
         return bool(self.pending) and self.pending[0].attempted != self._releases
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether anybody may be let into a pass."""
+        return bool(self.waiting)
 
     @property
     def has_seat(self) -> bool:

@@ -64,6 +64,11 @@ class OffloadDecodeRank(Offloading, DecodeRank):
         return Offloading.has_work.fget(self)  # type: ignore[attr-defined,no-any-return]
 
     @property
+    def has_candidates(self) -> bool:
+        """Whether anybody may be let into a pass."""
+        return bool(self.waiting) or self.host.next_aside() is not None
+
+    @property
     def wake_ns(self) -> int:
         """When a copy ends for which a request waits, or which decides when a block is free."""
         return self.host.next_end_ns if self.pending else super().wake_ns

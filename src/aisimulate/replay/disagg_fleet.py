@@ -40,7 +40,7 @@ class Destination(Protocol):
     """What the event loop needs of a decode rank besides its passes."""
 
     @property
-    def waiting(self) -> Collection[Sequence]: ...  # noqa: D102
+    def has_candidates(self) -> bool: ...  # noqa: D102
     @property
     def pending(self) -> Collection[Handoff]: ...  # noqa: D102
     @property
@@ -370,7 +370,7 @@ class DisaggFleet(Fleet):
     def _ends_without_work(self, index: int) -> bool:
         """Try destinations at the end of a pass in which all of the queue had to wait."""
         ranks = self._destinations[index - self._first_decode]
-        is_tried = any(rank.waiting for rank in ranks) or self._is_freed(index)
+        is_tried = any(rank.has_candidates for rank in ranks) or self._is_freed(index)
         return is_tried and self._retry_all(index)
 
     def _is_freed(self, index: int) -> bool:
