@@ -52,3 +52,9 @@ def test_nothing_heavy_is_imported(statement):
 def test_the_lazy_export_is_the_facade():
     loaded = modules_after("from aisimulate import run_replay_json; assert callable(run_replay_json)")
     assert "orjson" in loaded, "this check would not see an import"
+
+
+def test_a_worker_of_a_search_starts_without_the_simulator():
+    loaded = modules_after("import aisimulate.spica.worker, aisimulate.spica.config")
+    assert "pydantic" in loaded
+    assert loaded.isdisjoint({"numpy", "pandas", "aiconfigurator_core", "rich"})

@@ -215,11 +215,21 @@ TABLE.add(
             Why.TIERS,
         ),
     ),
-    state_cache=Refused(
-        CROWD,
-        STATE | {f"{RANK_PATH}.state_cache": {"bytes_per_request": 100}},
-        f"{RANK_PATH}.state_cache: a value cannot be simulated: when a request takes and returns",
-        Why.TIERS,
+    state_cache=(
+        Acts(CROWD, STATE | {f"{RANK_PATH}.state_cache": {"bytes_per_request": 900}}, "mean_ttft_ms"),
+        Acts(DRAFTS, STATE | {f"{RANK_PATH}.state_cache": {"bytes_per_request": 900}}, "mean_ttft_ms"),
+        Refused(
+            PAIR,
+            {
+                f"{ENGINE}.prefill.rank.{name}": value
+                for name, value in {
+                    "kv_cache_bytes_per_token": 64,
+                    "state_cache": {"bytes_per_request": 100},
+                }.items()
+            },
+            "prefill.rank.state_cache: a value is not supported in a disaggregated topology",
+            Why.TIERS,
+        ),
     ),
     timing_model=rank(CROWD, "duration_ms", timing_model={"type": "polynomial"}),
     timing_mode=(

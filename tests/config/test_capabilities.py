@@ -26,23 +26,12 @@ EVERYTHING = replace(
     scaled_pair_backends=frozenset({"sglang", "trtllm", "vllm"}),
 )
 G2 = {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}
-STATE = {
-    "state_cache": {"bytes_per_request": 1},
-    "num_gpu_blocks": 9,
-    "block_size": 2,
-    "kv_cache_bytes_per_token": 1,
-}
 
 LATER = [
     (
         rank(emit_kv_events=True),
         "spec.engine.rank.emit_kv_events: true would change nothing: a replay writes no cache events "
         "(supported: false)",
-    ),
-    (
-        rank(**STATE),
-        "spec.engine.rank.state_cache: a value cannot be simulated: when a request takes and returns its "
-        "state blocks is not specified (supported: null)",
     ),
 ]
 UNKNOWN = [

@@ -139,6 +139,10 @@ def test_a_dumped_rank_is_read_back():
             "enable_chunked_prefill: false is not possible with sglang",
         ),
         (
+            {"backend": "sglang", "block_size": 4, "sglang": {"chunked_prefill_size": 30}},
+            "sglang.chunked_prefill_size: 30 is not a multiple of block_size 4",
+        ),
+        (
             {"backend": "sglang", "prefill_schedule_interval": 2},
             "prefill_schedule_interval: 2 is not 1 (only vllm schedules prefill in intervals)",
         ),

@@ -74,7 +74,8 @@ from .payloads import POOL, REQUEST, disaggregated, parse, rank, refused, spec
         ),
         (
             disaggregated(prefill={"rank": {"block_size": 4}}, decode={"rank": {"block_size": 8}}),
-            "engine: disaggregated replay needs matching prefill/decode block_size, got 4 and 8",
+            "engine: disaggregated replay needs matching prefill/decode block_size, got 4 and 8: "
+            "blocks are handed over as they are",
         ),
         (
             disaggregated(decode={"rank": {"timing_mode": "fused"}}),
@@ -83,7 +84,8 @@ from .payloads import POOL, REQUEST, disaggregated, parse, rank, refused, spec
         ),
         (
             disaggregated(prefill={"rank": {"backend": "sglang"}}),
-            "engine: disaggregated replay needs matching prefill/decode backend, got sglang and vllm",
+            "engine: disaggregated replay needs matching prefill/decode backend, got sglang and vllm: "
+            "an engine hands KV blocks only to its own kind",
         ),
         (spec(requests=[{**REQUEST, "arrival_time_ms": -1}]), "requests[0].arrival_time_ms: -1 is not >= 0"),
         (

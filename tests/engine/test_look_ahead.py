@@ -242,6 +242,17 @@ REFUSED = [
         {"rank": {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}},
         "with native_host_offload",
     ),
+    (
+        {
+            "rank": {
+                "num_gpu_blocks": 64,
+                "block_size": 4,
+                "kv_cache_bytes_per_token": 1,
+                "state_cache": {"bytes_per_request": 1},
+            }
+        },
+        "with state_cache",
+    ),
 ]
 
 

@@ -67,11 +67,8 @@ def _is_occupied(rank: Any) -> bool:
 def _has_effect(rank: Any, work: Pass) -> bool:
     if work.emitting or work.finished or work.rejected or work.duration_ns:
         return True
-    # Blocks for bursts are held by others: who came for nothing does not come again before them.
-    in_vain = isinstance(rank, DecodeRank) and work.preempted_any and rank.others_hold
-    in_vain = in_vain and rank.acceptance is not None
-    in_vain = in_vain and not any(request in rank.waiting for request in work.seated)
-    in_vain = in_vain or (isinstance(rank, DecodeRank) and rank.goes_in_circles)
+    # Blocks for bursts are held by others: who always comes for nothing does not come again before them.
+    in_vain = isinstance(rank, DecodeRank) and rank.goes_in_circles
     return bool(work.computed or work.preempted_any) and not in_vain
 
 

@@ -109,6 +109,10 @@ def make_worker(engine: dict[str, Any], identities: Identities, number: int, int
         ahead = PollingAheadWorker(engine, identities, number)
         ahead.receive_interval = interval
         return ahead
+    if engine["rank"].get("state_cache"):
+        from .state import StateWorker
+
+        return StateWorker(engine, identities, number)
     is_sglang = engine["rank"].get("backend") == "sglang"
     if interval > 1:
         worker = (PollingSglangWorker if is_sglang else PollingWorker)(engine, identities, number)

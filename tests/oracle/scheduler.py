@@ -30,7 +30,6 @@ class Pass:
     budget: int
     computed: dict[Request, tuple[int, int]] = field(default_factory=dict)  # request: (before, after)
     preempted_any: bool = False
-    seated: list[Request] = field(default_factory=list)  # ran before
     rejected: list[tuple[Request, str]] = field(default_factory=list)
     finished: list[Request] = field(default_factory=list)  # nothing left to generate: end without a token
     emitting: list[Request] = field(default_factory=list)
@@ -89,7 +88,7 @@ class RankScheduler:
 
     def plan(self, now_ns: int) -> Pass:
         """Choose the work of a pass that starts now and price it."""
-        work = Pass(now_ns, self.budget, seated=self.running[:])
+        work = Pass(now_ns, self.budget)
         self._continue_running(work)
         self._admit_waiting(work)
         if not self.deferring and not work.preempted_any:

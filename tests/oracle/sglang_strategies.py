@@ -31,7 +31,7 @@ def sglang_settings(draw: st.DrawFn) -> dict[str, Any]:
         "prefill_decode_interval": draw(st.sampled_from([0, 0, 0, 1, 2, 7])),
         "sglang": {
             "schedule_policy": draw(st.sampled_from(["fifo", "lpm"])),
-            "chunked_prefill_size": draw(st.sampled_from([128, 64, 30, 16, 8])),
+            "chunked_prefill_size": draw(st.sampled_from([128, 64, 24, 16, 8])),
             "max_prefill_tokens": draw(st.sampled_from([256, 64, 16])),
             "clip_max_new_tokens": draw(st.sampled_from([4096, 16, 4, 0])),
             "schedule_conservativeness": draw(st.sampled_from([1.0, 0.3, 0.1, 0.0])),

@@ -8,7 +8,7 @@ import pytest
 
 from aisimulate.replay.early_stop import execute_first_sessions, execute_until_settled
 from aisimulate.replay.execute import execute
-from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.replay.parts import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 
 POOL = {"initial_workers": 2}
 RANK = {"backend": "vllm", "num_gpu_blocks": 4000, "block_size": 64, "max_num_seqs": 64}

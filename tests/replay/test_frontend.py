@@ -293,6 +293,12 @@ def test_a_front_end_that_does_nothing_is_not_there(frontend: dict | None) -> No
 
 DRAFTS = {"aic_nextn": 1}
 TIER = {"native_host_offload": {"num_host_blocks": 1}, "kv_cache_bytes_per_token": 1}
+STATE = {
+    "num_gpu_blocks": 64,
+    "block_size": 4,
+    "kv_cache_bytes_per_token": 1,
+    "state_cache": {"bytes_per_request": 1},
+}
 PAUSES = {"backend": "sglang", "prefill_decode_interval": 1}
 ROUTED = {"adapters": {"placement": {"provider": "kv_router"}}}
 
@@ -318,6 +324,12 @@ ROUTED = {"adapters": {"placement": {"provider": "kv_router"}}}
             TIER,
             {},
             "receive_interval: 2 is not supported yet with native_host_offload (supported: 0, 1)",
+        ),
+        (
+            {"receive_interval": 2},
+            STATE,
+            {},
+            "receive_interval: 2 is not supported yet with state_cache (supported: 0, 1)",
         ),
         (
             {"receive_interval": 2},

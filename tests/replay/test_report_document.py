@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aisimulate.replay.execute import execute
-from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.replay.parts import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "report.md").read_text()

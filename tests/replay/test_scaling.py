@@ -314,6 +314,24 @@ def test_a_router_gets_to_know_new_workers(pair: bool, queue: dict[str, float]) 
     assert sum(snapshot["traffic"]["hit_rate_count"] for snapshot in policy.snapshots) > 30
 
 
+@pytest.mark.parametrize("backend", ["vllm", "trtllm", "sglang"])
+def test_who_waits_in_front_of_a_pair_gets_to_new_workers(backend: str) -> None:
+    spec = pair_of([(4.0 * number, 6) for number in range(60)], backend, startup_ms=15.0)
+    spec["adapters"] = {"placement": {"provider": "kv_router", "config": {"router_queue_threshold": 0.0}}}
+    fixed = execute(spec)
+    unchanged = execute(spec, scaling=ScriptedPolicy(10.0, 10.0, []))
+    assert unchanged["per_request"] == fixed["per_request"]
+
+    more, fewer = ({"target_prefill": count, "target_decode": count} for count in (3, 1))
+    report = execute(spec, scaling=ScriptedPolicy(30.0, 60.0, [more, {}, fewer]))
+    assert report["completed_requests"] == 60
+    waits = [
+        sum(route["queue_wait_ms"] for record in result["per_request"] for route in record["routing_history"])
+        for result in (report, fixed)
+    ]
+    assert waits[0] < waits[1]
+
+
 def test_pools_of_a_pair_wait_for_workers() -> None:
     spec = pair_of([(0.0, 3), (30.0, 3), (200.0, 3)], startup_ms=40.0)
     plan = [{"target_prefill": 0, "target_decode": 0}, {"target_prefill": 1}, {"target_decode": 1}]

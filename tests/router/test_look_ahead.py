@@ -175,12 +175,8 @@ def test_runs_are_routed_like_single_passes(drawn, config, backend, shape, block
     assert in_runs == in_passes
 
 
-# A queue is refused in front of pairs of sglang pools.
-PAIR_CONFIGS = CONFIGS.filter(lambda config: "router_queue_threshold" not in config)
-
-
 @budget(100)
-@given(ROWS, PAIR_CONFIGS, st.sampled_from(["vllm", "trtllm", "sglang"]), st.sampled_from([(1, 2), (2, 2)]))
+@given(ROWS, CONFIGS, st.sampled_from(["vllm", "trtllm", "sglang"]), st.sampled_from([(1, 2), (2, 2)]))
 def test_pairs_are_routed_like_single_passes(drawn, config, backend, pools) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rank = TINY | FIXED | AHEAD | {"backend": backend}

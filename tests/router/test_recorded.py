@@ -13,7 +13,8 @@ from .routed import Forced, payload, run_forced
 DATA = Path(__file__).parents[1] / "data" / "router"
 AGGREGATED = json.loads((DATA / "golden_aggregated.json").read_text())
 DISAGGREGATED = json.loads((DATA / "golden_disaggregated.json").read_text())
-RUNS = json.loads((DATA / "recorded_runs.json").read_text())
+FILES = ("recorded_runs.json", "recorded_queues.json")
+RUNS = {name: run for file in FILES for name, run in json.loads((DATA / file).read_text()).items()}
 # The engine of the two golden sets, whose chunks show in the times.
 RANK = {"max_num_batched_tokens": 1024}
 SEEN = (

@@ -72,10 +72,23 @@ def test_without_events_the_router_knows_what_it_sent(tmp_path: Path) -> None:
         ({"router_track_output_blocks": True, "router_output_block_decay": True}, 0),
     ],
 )
-def test_output_may_count(config: dict[str, Any], worker: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rank",
+    [
+        {},
+        {"aic_nextn": 1, "aic_nextn_accept_rates": "0"},
+        {
+            "num_gpu_blocks": 1000,
+            "block_size": 4,
+            "kv_cache_bytes_per_token": 1,
+            "state_cache": {"bytes_per_request": 9},
+        },
+    ],
+)
+def test_output_may_count(rank: dict[str, Any], config: dict[str, Any], worker: int, tmp_path: Path) -> None:
     """Worker 0 has 1 block of prompt and about 75 of output, of 100; worker 1 has 5 and 25 of 100."""
     rows = [row(0, [1], 4, 400), row(1000, [2, 3, 4, 5, 6], 20, 400), row(1500, [7], 4, 1)]
-    report = execute(payload(rows, tmp_path, block=4, rank=FIXED, **config))
+    report = execute(payload(rows, tmp_path, block=4, rank=FIXED | rank, **config))
     assert [route["logical_worker_id"] for route in routes(report)] == [0, 1, worker]
 
 

@@ -1,4 +1,4 @@
-"""Run by the Ctrl-C test: `spica` with workers, on an evaluator that measures one plan and then hangs."""
+"""Run by the tests of Ctrl-C and SIGTERM: `spica` on an evaluator that measures one plan and then hangs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import aisimulate.spica.plan
 import aisimulate.spica.search
 import aisimulate.spica.trace_facts
 from aisimulate.cli.spica import main
+from aisimulate.cli.termination import cleaning_up
 
 
 def run() -> int:
@@ -23,7 +24,8 @@ def run() -> int:
     aisimulate.spica.search.resolve_backend_version = lambda sku, backend, requested: "1"
     aisimulate.spica.search.ReplayEvaluator = lambda workload, goal, **more: MoodyEvaluator()
     aisimulate.spica.plan.enumerate_branches = lambda config, **_: [make_branch(seqs=(256, 512))]
-    return main(sys.argv[1:], default_format="lines")
+    with cleaning_up():
+        return main(sys.argv[1:], default_format="lines")
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 from aisimulate.spica.config import SmartSearchConfig
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure, prepare
+from aisimulate.spica.evaluator import ReplayEvaluator
 from aisimulate.spica.observer import SilentObserver
 from aisimulate.spica.outcome import Outcome
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
@@ -105,9 +107,13 @@ class Notes(SilentObserver):
 
     def __init__(self):
         self.notes = []
+        self.phases = []
 
     def note(self, text):
         self.notes.append(text)
+
+    def phase(self, name, progress):
+        self.phases.append(name)
 
 
 class SeqsEvaluator:
@@ -123,6 +129,24 @@ class SeqsEvaluator:
         self.overrides.append(concurrency_override)
         seqs = plan.agg_engine_args["max_num_seqs"]
         return {"output_throughput_tok_s": float(seqs), "completed_requests": 8} | self._report
+
+
+def _has_simulator():
+    return {"output_throughput_tok_s": float("aisimulate.replay.execute" in sys.modules)}
+
+
+class OwnEvaluator:
+    """Tells whether the simulator was imported; needs none."""
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        return _has_simulator()
+
+
+class OurEvaluator(ReplayEvaluator):
+    """Tells whether the simulator was imported before the first replay."""
+
+    def evaluate(self, plan, *, concurrency_override=None):
+        return _has_simulator()
 
 
 class MoodyEvaluator(SeqsEvaluator):

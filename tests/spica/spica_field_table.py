@@ -400,14 +400,13 @@ SWEEP_CONFIG: dict[str, tuple[Effect, ...]] = {
             {"sweep.asks": "pipelined"},
         ),
     ),
-    "executor": (
-        Refused(
-            DRAWN,
-            {"sweep.executor": "ray", "sweep.max_worker_mb": 5000},
-            "max_worker_mb: not with executor ray",
-            Why.CHOICE,
+    "mode_order": (
+        Acts(
+            changed(DRAWN, {"search_space.deployment_mode": ["agg", "disagg"]}),
+            {"sweep.mode_order": "interleaved"},
         ),
     ),
+    "executor": (Acts(DRAWN, {"sweep.executor": "ray"}, ("pools",)),),
     "max_worker_mb": (Acts(DRAWN, {"sweep.max_worker_mb": 100_000}, ("pools",)),),
     "random_seed": (Acts(SEEDED, {"sweep.random_seed": 2}),),
     "max_eval_seconds": (Acts(PINNED, {"sweep.max_eval_seconds": 0.001}, ("statuses",)),),

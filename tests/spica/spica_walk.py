@@ -120,8 +120,11 @@ def look(config: Config, monkeypatch: Any) -> Look:
         return open_pool(context, **asked)
 
     for replay in (execute, execute_until_settled):
-        monkeypatch.setattr(f"aisimulate.spica.evaluator.{replay.__name__}", recording(replay))
+        monkeypatch.setattr(f"aisimulate.spica.own_replays.{replay.__name__}", recording(replay))
     monkeypatch.setattr("aisimulate.spica.search.open_pool", one_by_one)
+    monkeypatch.setattr(
+        "aisimulate.spica.plan.require_executor", lambda name: None
+    )  # the extra may be missing
     return Look(run_search(SmartSearchConfig.model_validate(config)), payloads, pools)
 
 

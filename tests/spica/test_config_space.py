@@ -210,6 +210,9 @@ def test_only_a_block_size_that_some_candidate_uses_must_suit_its_backend():
     assert space(deployment_mode=["disagg"], agg_block_size=1).agg_block_size == 1
     message = refusal(backend=["sglang", "trtllm"], agg_block_size=1)
     assert "agg_block_size must be at least 2 for trtllm, got 1" in message
+    assert space(backend=["vllm"], agg_block_size=48).agg_block_size == 48
+    message = refusal(backend=["vllm", "sglang"], agg_block_size=48)
+    assert "agg_block_size must divide the 8192 tokens of a chunk of sglang, got 48" in message
 
 
 def test_a_huge_value_is_not_quoted_in_full():

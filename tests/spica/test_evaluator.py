@@ -189,7 +189,7 @@ def test_host_memory_becomes_a_tier_of_the_rank(plan):
 def run(monkeypatch, plan, report, goal=None):
     payloads = []
     monkeypatch.setattr(
-        "aisimulate.spica.evaluator.execute", lambda payload: payloads.append(payload) or dict(report)
+        "aisimulate.spica.own_replays.execute", lambda payload: payloads.append(payload) or dict(report)
     )
     return evaluator(BURST, goal).evaluate(plan), payloads
 
@@ -234,7 +234,7 @@ def test_invariants_are_checked_on_demand(monkeypatch, plan, check):
             raise Invariant.CLOCK.broken("event loop", "backwards")
         return {"output_throughput_tok_s": 1.0}
 
-    monkeypatch.setattr("aisimulate.spica.evaluator.execute", execute)
+    monkeypatch.setattr("aisimulate.spica.own_replays.execute", execute)
     if check:
         with pytest.raises(InvariantError, match=r"^I5 broken .*: event loop: backwards"):
             evaluator(BURST, check=True).evaluate(plan)

@@ -15,6 +15,8 @@ import pytest
 from search_fakes import (
     CountedEvaluator,
     MoodyEvaluator,
+    OurEvaluator,
+    OwnEvaluator,
     SeqsEvaluator,
     forget_the_model,
     make_context,
@@ -85,6 +87,21 @@ def test_a_far_deadline_is_none_that_the_system_refuses(seconds):
     context = make_context(SeqsEvaluator())
     with WorkerPool(context, workers=1, max_eval_seconds=seconds) as pool:
         assert [outcome.status for outcome in pool.run(tasks(context, 1))] == [Status.FEASIBLE]
+
+
+@pytest.mark.parametrize("early", [0, 1], ids=["hired", "recruited"])
+def test_a_worker_imports_the_simulator_before_it_is_ready_if_it_will_replay(early):
+    found = []
+    config = make_context(None).config
+    ours = OurEvaluator(config.workload, config.goal)
+    for evaluator in (OwnEvaluator(), ours):
+        context = make_context(evaluator)
+        with (
+            Recruits(early, will_replay=evaluator is ours) as recruits,
+            WorkerPool(context, workers=1, max_eval_seconds=None, recruits=recruits) as pool,
+        ):
+            found += [outcome.candidate.score for outcome in pool.run(tasks(context, 1))]
+    assert found == [0.0, 1.0]
 
 
 class _Unsendable:

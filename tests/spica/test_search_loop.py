@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 
 import pytest
@@ -17,6 +18,7 @@ from search_fakes import (
     suggest,
 )
 
+from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.loop import Stop
 from aisimulate.spica.outcome import Outcome, Reason, Status
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
@@ -29,7 +31,9 @@ def _no_model(monkeypatch):
     forget_the_model(monkeypatch, [make_branch(seqs=range(1, 1025))])
 
 
-def run(asks, *, evaluator=None, repeat=False, on_round=None, sampler=None, observer=None, **config):
+def run(
+    asks, *, evaluator=None, repeat=False, on_round=None, sampler=None, observer=None, ledger=None, **config
+):
     """Search with scripted asks; return (result, sampler)."""
     made = []
 
@@ -43,6 +47,7 @@ def run(asks, *, evaluator=None, repeat=False, on_round=None, sampler=None, obse
         sampler_factory=factory,
         on_round=on_round,
         observer=observer,
+        ledger=ledger,
     )
     return result, made[0]
 
@@ -196,6 +201,14 @@ def test_an_exception_in_on_round_ends_the_search():
 
     with pytest.raises(RuntimeError, match="disk full"):
         run([[suggest(256)]], on_round=explode)
+
+
+def test_a_caller_that_exits_leaves_an_interrupted_record(tmp_path):
+    """As the signal handler of a program does that calls us."""
+    with Ledger.create(tmp_path / "run.sqlite") as ledger:
+        with pytest.raises(SystemExit):
+            run([[suggest(256)]], on_round=lambda number, found: sys.exit(7), ledger=ledger)
+        assert ledger.progress() == {"attempts": 1, "status": "interrupted"}
 
 
 class _Ticklish(SeqsEvaluator):

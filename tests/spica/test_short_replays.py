@@ -9,7 +9,7 @@ from search_fakes import Notes
 from spica_walk import PINNED, changed
 
 from aisimulate.cli import export as export_command
-from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.replay.parts import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.report.figures import figures
 from aisimulate.report.fronts import front_area
 from aisimulate.report.page.candidates import candidate_rows
@@ -93,6 +93,17 @@ def test_a_search_whose_time_ends_among_the_finalists_says_so(monkeypatch, done)
     )
     counted = [line for line in told.notes if "then replayed in full" in line]
     assert [line.split(" candidates")[0] for line in counted] == ([f"{done} of 6"] if done else [])
+
+
+def test_finalists_tell_how_far_they_are(monkeypatch):
+    monkeypatch.setattr("aisimulate.spica.short_replays._FEWEST_FINALISTS", 3)
+    told = Notes()
+    search(changed(SEVERAL, {"sweep.candidates_per_round": 1, "sweep.max_rounds": 6}), observer=told)
+    assert [name for name in told.phases if name.startswith("finalists")] == [
+        "finalists",
+        "finalists: 1 of 3 replayed in full",
+        "finalists: 2 of 3 replayed in full",
+    ]
 
 
 def test_a_long_trace_is_cut(monkeypatch, tmp_path):

@@ -16,6 +16,7 @@ from search_fakes import BrokenEvaluator, SeqsEvaluator, forget_the_model, make_
 
 from aisimulate.cli.spica import main
 from aisimulate.core.errors import InputError
+from aisimulate.spica.ledger import Ledger
 
 HERE = Path(__file__).parent
 
@@ -345,36 +346,52 @@ def test_rows_beyond_the_context_are_noted_before_the_search(command, tmp_path):
     assert "note: 2 of 4 trace rows have prompts of 4096 tokens" in out
 
 
-def test_ctrl_c_prints_what_was_found_and_ends_with_130(tmp_path):
-    config, output = tmp_path / "search.yaml", tmp_path / "out.json"
-    made = make_config(max_rounds=2, candidates_per_round=1, max_eval_seconds=100.0)
-    config.write_text(yaml.safe_dump(made.model_dump(mode="json")))
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            str(HERE / "interrupted_search.py"),
-            "--config",
-            str(config),
-            "--output",
-            str(output),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if "round 1" in line:
-            break
-    # As a terminal does: to the whole process group, workers included.
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, [*lines, err]
+@pytest.fixture
+def hanging(tmp_path):
+    """Start a search whose first round ends and whose second one hangs; wait for that, and return it."""
+    config = tmp_path / "search.yaml"
+
+    def start(output, run, **sweep):
+        made = make_config(max_rounds=2, candidates_per_round=1, **sweep)
+        config.write_text(yaml.safe_dump(made.model_dump(mode="json")))
+        options = ["--config", str(config), "--output", str(output), "--run", str(run)]
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "interrupted_search.py"), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert any("round 1" in line for line in process.stderr)
+        return process
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("send", "number", "code"),
+    [
+        # As a terminal does: to the whole process group, workers included.
+        (os.killpg, signal.SIGINT, 130),
+        (os.kill, signal.SIGTERM, 143),
+        (os.killpg, signal.SIGTERM, 143),
+    ],
+)
+@pytest.mark.parametrize("max_eval_seconds", [100.0, None], ids=["worker", "in process"])
+def test_a_search_that_is_told_to_end_prints_and_records_what_was_found(
+    hanging, tmp_path, send, number, code, max_eval_seconds
+):
+    output, run = tmp_path / "out.json", tmp_path / "run.sqlite"
+    process = hanging(output, run, max_eval_seconds=max_eval_seconds)
+    send(process.pid, number)
+    out, err = process.communicate(timeout=60)  # returns when no worker holds the pipes any more
+    assert process.returncode == code, err
     assert out == "0: score=256.0 used_gpus=8\n"
     assert "Traceback" not in err
+    assert err.splitlines()[-1] == f"to go on: aisimulate spica --resume {run}"
     assert json.loads(output.read_text())["status"] == "interrupted"
+    with Ledger.open_ledger(run) as ledger:
+        assert ledger.progress() == {"attempts": 1, "status": "interrupted"}
 
 
 @pytest.mark.parametrize("options", [[], ["--check"]])

@@ -38,12 +38,10 @@ def runtime_replay(scenario: dict[str, Any], traces: Path) -> Replay:
 
 
 def dynamo_replay(scenario: dict[str, Any], traces: Path) -> Replay:
-    """Prepare the call of ai-dynamo-runtime for an aggregated fleet."""
+    """Prepare the call of ai-dynamo-runtime."""
     core = importlib.import_module("dynamo._core")
     workload = scenario["workload"]
-    options: dict[str, Any] = {
-        "extra_engine_args": {"engine": scenario["engine"], **scenario.get("launch", {})},
-        "num_workers": scenario["fleet"]["workers"],
+    options: dict[str, Any] = _dynamo_fleet(scenario) | {
         "router_mode": scenario["router"]["mode"],
         "capture_per_request": False,
         "capture_planner_details": False,
@@ -51,11 +49,24 @@ def dynamo_replay(scenario: dict[str, Any], traces: Path) -> Replay:
     if workload.get("concurrency"):
         options["replay_concurrency"] = workload["concurrency"]
     if workload["kind"] == "synthetic":
+        if workload.get("rate"):
+            options["request_rate"] = workload["rate"]
         lengths = (workload["isl"], workload["osl"], workload["requests"])
         return lambda: dict(core.run_mocker_synthetic_trace_replay(*lengths, **options).summary)
     options |= {"trace_block_size": workload["block_size"], "trace_format": workload["format"]}
     paths = [str(traces / workload["path"])]
     return lambda: dict(core.run_mocker_trace_replay(paths, **options).summary)
+
+
+def _dynamo_fleet(scenario: dict[str, Any]) -> dict[str, Any]:
+    fleet, engine, launch = scenario["fleet"], scenario["engine"], scenario.get("launch", {})
+    if fleet["mode"] == "agg":
+        return {"extra_engine_args": {"engine": engine, **launch}, "num_workers": fleet["workers"]}
+    options = {}
+    for role in ("prefill", "decode"):
+        options[f"{role}_engine_args"] = {"engine": engine | {"worker_type": role}, **launch}
+        options[f"num_{role}_workers"] = fleet[role]
+    return options
 
 
 PREPARE = {"runtime": runtime_replay, "dynamo": dynamo_replay}

@@ -1,10 +1,11 @@
 """What a search costs besides its replays and its sampler: `python -m tools.bench.overhead`.
 
 Replays are 0.1 s of sleep in worker processes; everything else is real: enumeration, capacity checks, ledger,
-pool. Prints one line of JSON. `overhead_share` is of the whole wall time, with enumeration and the
-start of the workers; `rounds_share` is of all rounds but the first. `replay_s` is the time that the replays
-take at least, on that many workers. `main_cpu_s` is the CPU time of the searching process in all rounds but
-the first, sampler included: on a machine that others use, too, it is the steadier figure.
+pool. Prints one line of JSON. `overhead_share` is of the wall time of the search, with enumeration, the
+start and the end of the workers; `whole_share` is that with the imports of this process before it and the
+end of the ledger after it; `rounds_share` is of all rounds but the first. `replay_s` is the time that the
+replays take at least, on that many workers. `main_cpu_s` is the CPU time of the searching process in all
+rounds but the first, sampler included: on a machine that others use, too, it is the steadier figure.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def measure(sampler, rounds, per_round, workers):
 
     What a search needs is imported here: workers import this module as well, and none of that.
     """
+    begun_s = time.perf_counter()
     from aisimulate.spica.config import SmartSearchConfig  # noqa: PLC0415 - see above
     from aisimulate.spica.ledger import Ledger  # noqa: PLC0415 - see above
     from aisimulate.spica.sampler import make_branch_sampler  # noqa: PLC0415 - see above
@@ -95,6 +97,7 @@ def measure(sampler, rounds, per_round, workers):
             on_round=on_round,
         )
         wall_s = time.perf_counter() - started_s
+    whole_s = time.perf_counter() - begun_s
     replays = result.progress.tally.evaluated
     replay_s, sampler_s = replays * REPLAY_S / workers, made[0].spent_s
     overhead_s = wall_s - replay_s - sampler_s
@@ -108,6 +111,7 @@ def measure(sampler, rounds, per_round, workers):
         "sampler_s": round(sampler_s, 3),
         "overhead_s": round(overhead_s, 3),
         "overhead_share": round(overhead_s / wall_s, 4),
+        "whole_share": round((whole_s - replay_s - sampler_s) / whole_s, 4),
         "main_cpu_s": round(cpu_s[-1] - cpu_s[0], 3),
         "rounds_share": round((later_s - later_replay_s - sampler_s) / later_s, 4),
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from aisimulate.replay.early_stop import execute_until_settled
 from aisimulate.replay.execute import execute
-from aisimulate.replay.part_keys import EARLY_STOP_KEY
+from aisimulate.replay.parts import EARLY_STOP_KEY
 from aisimulate.spica.evaluator import ReplayEvaluator
 from tools.bench_screen.candidates import random_points, replayed
 from tools.bench_screen.closed_loops import SETS, closed_loop

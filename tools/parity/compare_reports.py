@@ -1,4 +1,4 @@
-"""Compare the reports of two runs of scenario.py: compare_reports.py OURS.json THEIRS.json
+"""Compare two reports of scenario.py: python -m tools.parity.compare_reports OURS.json THEIRS.json
 
 Every key that both have must agree to 1e-9, the sketched percentiles of the reference to 0.2 %.
 """
@@ -10,7 +10,7 @@ import math
 import sys
 from pathlib import Path
 
-from scenario import WALL_CLOCK
+from tools.parity.scenario import WALL_CLOCK
 
 SKETCHED = {
     f"{statistic}_{metric}"
@@ -19,10 +19,15 @@ SKETCHED = {
 }
 
 
+def shared_keys(ours: dict[str, object], theirs: dict[str, object]) -> list[str]:
+    """List the keys that both have and that do not depend on wall time."""
+    return sorted((ours.keys() & theirs.keys()) - WALL_CLOCK)
+
+
 def differences(ours: dict[str, object], theirs: dict[str, object]) -> list[str]:
     """One line per shared key that disagrees."""
     lines = []
-    for key in sorted((ours.keys() & theirs.keys()) - WALL_CLOCK):
+    for key in shared_keys(ours, theirs):
         here, there = ours[key], theirs[key]
         if not isinstance(here, int | float) or not isinstance(there, int | float):
             continue
@@ -35,7 +40,7 @@ def main() -> int:
     """Compare the two files named on the command line; 1 if anything differs."""
     ours, theirs = (json.loads(Path(name).read_text()) for name in sys.argv[1:3])
     lines = differences(ours["report"], theirs["report"])
-    shared = len((ours["report"].keys() & theirs["report"].keys()) - WALL_CLOCK)
+    shared = len(shared_keys(ours["report"], theirs["report"]))
     print(*lines, f"{ours['scenario']}: {shared - len(lines)}/{shared} shared keys agree", sep="\n")
     for name, result in (("here", ours), ("there", theirs)):
         costs = ", ".join(f"{cost['user_s']:.3f}" for cost in result["costs"])

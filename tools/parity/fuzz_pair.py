@@ -24,6 +24,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from content_order import ContentOrder, follow
 from instances import TRACE, instance
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def _has_runtime() -> bool:
 def _replay(item: dict[str, Any], trace: Path) -> Result:
     trace.write_text("".join(json.dumps(row) + "\n" for row in item["rows"]))
     run_payload = _run_by_runtime if _has_runtime() else _run_by_dynamo
+    if item.get("by_content"):
+        follow(ContentOrder(item["rows"], item["payload"]["spec"]["engine"]["rank"]["block_size"]))
     try:
         number, records = run_payload(item["payload"], str(trace))
     except BaseException as error:  # a panic of the reference is not an Exception
@@ -147,6 +150,8 @@ def run(args: argparse.Namespace) -> int:
     runner = Runner(args.limit, _serve)
     with Path(args.results).open("w") as results:
         for item in _lines(args.instances):
+            if args.by_content:
+                item["by_content"] = True
             results.write(json.dumps(runner.result(item)) + "\n")
     runner.close()
     return 0
@@ -254,6 +259,7 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("instances")
     runs.add_argument("results")
     runs.add_argument("--limit", type=float, default=10.0, help="seconds per instance")
+    runs.add_argument("--by-content", action="store_true", help="ours gives up host memory as the reference")
     runs.set_defaults(call=run)
     diff = commands.add_parser("diff", help="compare two result files")
     diff.add_argument("ours")

@@ -2,10 +2,10 @@
 
     .venv/bin/python tools/parity/fuzz_router.py PEER BACKEND KIND COUNT [SEED]
 
-PEER is the Python of an environment with ai-dynamo-runtime, KIND one of plain, lag, queue, dp, pair, mtp and
-pair-mtp. The reference draws between equal costs, so its choices are forced on ours: the cost of each
-must be the same to 1e-9, at temperature 0 no other may be lower, first tokens and ends must come when they
-did.
+PEER is the Python of an environment with ai-dynamo-runtime, KIND one of plain, lag, queue, dp, pair, mtp,
+pair-mtp, pair-queue and state. The reference draws between equal costs, so its choices are forced on ours:
+the cost of each must be the same to 1e-9, at temperature 0 no other may be lower, first tokens and ends must
+come when they did.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random replays whose pools scale by a script, through two interpreters: ours, and the reference's.
 
-fuzz_scaling.py gen KIND NUMBER SEED INSTANCES.jsonl     KIND: a backend, then -pair, -mtp, -crowded
+fuzz_scaling.py gen KIND NUMBER SEED INSTANCES.jsonl     KIND: a backend, then -pair, -mtp, -crowded, -state
 PYTHON fuzz_scaling.py run INSTANCES.jsonl RESULTS.jsonl
 fuzz_scaling.py diff OURS.jsonl THEIRS.jsonl             every token at 1 ns, and what the policy sees
 
@@ -53,6 +53,9 @@ def instance(seed: int, kind: str) -> Instance:
     if "mtp" in features:
         rank["aic_nextn"] = draw.choice([1, 2, 3])
         rank["aic_nextn_accept_rates"] = draw.choice(["1", "1,0", "0", "1,1,1"])
+    if "state" in features:
+        rank["kv_cache_bytes_per_token"] = 100
+        rank["state_cache"] = {"bytes_per_request": 100 * rank["block_size"] * draw.choice([1, 2, 3])}
     if pair:
         rank["kv_transfer_bytes_per_token"] = 1_000_000
         rank["kv_transfer_bandwidth"] = draw.choice([0.0, 1.0, 4.0])

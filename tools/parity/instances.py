@@ -7,7 +7,7 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp", "g2", "g3", "shared", "both", "tight", "slow"})
+FEATURES = frozenset({"dp", "mtp", "g2", "g3", "shared", "both", "tight", "slow", "state"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
 # Of a token's KV: copies that share bandwidth last whole ns for the most part, but end with no pass.
@@ -21,7 +21,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
     `-g2`: host memory for all prompts, or with `-tight` so little that it must choose. `-g3`: with `-g2`, a
     disk behind it; with `-slow` prompts come back slowly to pools that lose them soon. `-shared`: with `-g2`,
-    one host memory for all ranks. `-both`: with `-g2`, on prefill and decode workers of pairs.
+    one host memory for all ranks. `-both`: with `-g2`, on prefill and decode workers of pairs. `-state`: a
+    state of a few blocks beside those of the tokens of a request.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -37,14 +38,13 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
         rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if is_spaced else 1
     if "g2" in features:
         rank |= _host_memory(draw, features)
-    if "shared" in features:
-        rank["native_host_offload"] |= _sharing(draw)
-        rank["kv_cache_bytes_per_token"] = _ODD_BYTES
     if "slow" in features:
         rank |= {"block_size": 4, "num_gpu_blocks": draw.choice([12, 16, 20, 24])}
         rank["native_host_offload"]["h2d_bandwidth_gbps"] = draw.choice([0.25, 0.1, 0.05])
     if "g3" in features:
         rank["g3_offload"] = _disk(draw, features)
+    if "state" in features:
+        rank |= _state(draw, rank["block_size"])
     if disaggregated and (backend == "sglang" or draw.random() < 0.6):
         rank |= _transfer(draw)
     trace_block = draw.choice([1, 1, 2, 4]) * rank["block_size"]
@@ -59,7 +59,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated") -> Instance:
     cap = draw.choice([None, None, None, 1, 2, 3, 8])
     if cap:
         traffic["replay_concurrency"] = cap
-    most = 40 if "g2" in features else 14
+    most = 40 if features and features[0] in ("g2", "state") else 14
     rows = _rows(draw, rank, trace_block, most, spacious="mtp" in features or bool(seed % 4))
     return {"seed": seed, "rows": rows, "payload": {"spec": spec, "traffic": traffic}}
 
@@ -87,7 +87,7 @@ def _rank(draw: random.Random, backend: str) -> dict[str, Any]:
 
 
 def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
-    return {
+    memory: dict[str, Any] = {
         "enable_prefix_caching": True,
         "kv_cache_bytes_per_token": 250_000,
         "native_host_offload": {
@@ -97,6 +97,10 @@ def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
             "latency_to_first_byte_ms": draw.choice([0.0, 0.0, 0.5, 2.0]),
         },
     }
+    if "shared" in features:
+        memory["native_host_offload"] |= _sharing(draw)
+        memory["kv_cache_bytes_per_token"] = _ODD_BYTES
+    return memory
 
 
 def _sharing(draw: random.Random) -> dict[str, Any]:
@@ -106,6 +110,21 @@ def _sharing(draw: random.Random) -> dict[str, Any]:
         "shared_d2h_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
         "shared_h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
     }
+
+
+def _state(draw: random.Random, block_size: int) -> dict[str, Any]:
+    blocks = draw.choice([1, 1, 1, 2, 2, 3])
+    return {
+        "kv_cache_bytes_per_token": 100,
+        "state_cache": {"bytes_per_request": 100 * block_size * blocks - draw.choice([0, 99])},
+    }
+
+
+def _end_with_blocks(draw: random.Random, rows: list[dict[str, Any]], block_size: int) -> None:
+    """Let most prompts end where a state is kept, and some go on from there."""
+    for row in rows:
+        if draw.random() < 0.6:
+            row["input_length"] = -(-row["input_length"] // block_size) * block_size
 
 
 def _disk(draw: random.Random, features: list[str]) -> dict[str, Any]:
@@ -149,7 +168,7 @@ def _speculation(draw: random.Random) -> dict[str, Any]:
 
 def _sglang(draw: random.Random) -> dict[str, Any]:
     return {
-        "chunked_prefill_size": draw.choice([8, 16, 30, 64, 128]),
+        "chunked_prefill_size": draw.choice([8, 16, 28, 64, 128]),
         "max_prefill_tokens": draw.choice([16, 64, 256]),
         "schedule_policy": draw.choice(["fifo", "fifo", "lpm"]),
         "clip_max_new_tokens": draw.choice([4, 16, 4096]),
@@ -221,4 +240,6 @@ def _rows(
         )
         fresh += blocks
         now += draw.choice(GAPS_MS)
+    if "state_cache" in rank:
+        _end_with_blocks(draw, rows, rank["block_size"])
     return rows

@@ -7,7 +7,7 @@ from typing import Any
 
 Instance = dict[str, Any]
 
-KINDS = ("plain", "lag", "queue", "dp", "pair", "mtp", "pair-mtp")
+KINDS = ("plain", "lag", "queue", "dp", "pair", "mtp", "pair-mtp", "pair-queue", "state")
 _SETTINGS: tuple[tuple[float, str, tuple[Any, ...]], ...] = (
     (0.3, "router_temperature", (0.2, 1.0)),
     (0.2, "overlap_score_credit", (0.0, 0.5, 2.0)),
@@ -25,7 +25,7 @@ def draw(rng: Random, backend: str, kind: str) -> Instance:
     longest = rng.choice([6, 12, 20]) * block_size
     budget = max(rng.choice([16, 32, 64, 200]), 2 * block_size)
     router = {name: rng.choice(values) for share, name, values in _SETTINGS if rng.random() < share}
-    if kind == "queue":
+    if kind.endswith("queue"):
         router["router_queue_threshold"] = rng.choice([0.2, 0.5, 1.0])
         router["router_queue_policy"] = rng.choice(["fcfs", "lcfs", "wspt"])
     engine = _engine(rng, backend, block_size, longest, budget)
@@ -33,6 +33,15 @@ def draw(rng: Random, backend: str, kind: str) -> Instance:
         engine |= {
             "aic_nextn": rng.choice([1, 2, 3]),
             "aic_nextn_accept_rates": rng.choice(["1", "1,1", "1,0", "0"]),
+        }
+    if kind.startswith("pair") and rng.random() < 0.2:
+        engine["max_model_len"] = longest // 2 + 1  # some prompts are rejected, whatever waits for them
+    if kind == "state":
+        blocks = rng.choice([1, 1, 2, 3])
+        engine |= {
+            "num_gpu_blocks": engine["num_gpu_blocks"] + 2 * blocks,
+            "kv_cache_bytes_per_token": 100,
+            "state_cache": {"bytes_per_request": 100 * block_size * blocks},
         }
     return {
         "engine": engine,

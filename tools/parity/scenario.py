@@ -35,13 +35,16 @@ def payload_of(scenario: Scenario, traces: Path) -> dict[str, Any]:
         "tensor_parallel_size": launch.get("tensor_parallel_size", 1),
         "rank": scenario["engine"],
     }
-    workload = scenario["workload"]
+    workload, router = scenario["workload"], scenario.get("router", {})
+    placement: dict[str, Any] = {"provider": router.get("mode", "round_robin")}
+    if "config" in router:
+        placement["config"] = router["config"]
     spec = {
         "version": 1,
         "topology": _topology(scenario["fleet"]),
         "engine": engine,
         "adapters": {
-            "placement": {"provider": scenario.get("router", {}).get("mode", "round_robin")},
+            "placement": placement,
             "scaling": {"provider": "none"},
         },
         "max_in_flight": workload.get("concurrency"),

@@ -4,6 +4,7 @@
 
 `--peer` has ai-dynamo-runtime, `--peer-standalone` the stand-alone `aisimulate` wheel, which runs pairs of
 pools but those of SGLang. Kinds whose interpreter is not given are named as not run. 1 if anything differs.
+The first six kinds are those of the project's goal; `--extra-share` is for all others.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Part:
     """`number` random replays of a kind. `limit_s`: the reference never returns from some of them.
 
     `within_ns`: its clock has fractions of a ns where ours has none, so that times may differ by that.
+    `by_content`: ours gives up blocks of host memory and disk in the reference's order (`content_order.py`).
     """
 
     kind: str
@@ -34,14 +36,35 @@ class Part:
     topology: str = "aggregated"
     limit_s: float = 10.0
     within_ns: int = 0
+    by_content: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name it as its line does."""
+        return f"{self.kind} {self.topology}"
 
 
-PARTS = (
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was run."""
+
+    replays: int
+    kinds_that_differ: int
+
+    def __add__(self, other: Counts) -> Counts:
+        """Add up."""
+        return Counts(self.replays + other.replays, self.kinds_that_differ + other.kinds_that_differ)
+
+
+MAIN_PARTS = (
     Part("vllm", 10_000),
     Part("trtllm", 5_000),
     Part("sglang", 3_000, limit_s=1.0),
     Part("vllm", 2_000, "disaggregated"),
+    Part("vllm-dp", 1_000),
     Part("vllm-g2", 1_000),
+)
+MORE_PARTS = (
     Part("vllm-g2-dp", 500),
     Part("vllm-g2-dp-slow", 300),
     Part("vllm-g2-g3", 300, within_ns=2),
@@ -49,17 +72,23 @@ PARTS = (
     Part("vllm-g2-shared-dp", 200, within_ns=4),
     Part("vllm-g2-shared-slow", 200, within_ns=4),
     Part("vllm-g2-g3-shared", 200, within_ns=4),
+    Part("vllm-g2-tight", 500, by_content=True),
+    Part("vllm-g2-dp-tight", 200, by_content=True),
+    Part("vllm-g2-g3-tight", 300, within_ns=2, by_content=True),
     Part("vllm-g2", 300, "disaggregated"),
+    Part("vllm-g2-tight", 200, "disaggregated", by_content=True),
     Part("vllm-g2-both", 500, "disaggregated"),
     Part("vllm-g2-shared", 300, "disaggregated", within_ns=4),
     Part("vllm-g2-shared-both", 300, "disaggregated", within_ns=4),
     Part("trtllm", 1_000, "disaggregated"),
     Part("sglang", 1_000, "disaggregated", limit_s=1.0),
-    Part("vllm-dp", 1_000),
     Part("trtllm-dp", 500),
     Part("vllm-mtp", 500),
     Part("trtllm-mtp", 500),
     Part("sglang-mtp", 500, limit_s=1.0),
+    Part("vllm-state", 1_000),
+    Part("vllm-dp-state", 300),
+    Part("vllm-mtp-state", 300),
     Part("vllm-dp", 500, "disaggregated", limit_s=1.0),
     Part("vllm-mtp", 500, "disaggregated", limit_s=1.0),
     Part("vllm-mtp-dp", 300, "disaggregated", limit_s=1.0),
@@ -77,55 +106,81 @@ PARTS = (
     Part("sglang-pair-crowded", 300, SCALED, limit_s=3.0),
     Part("vllm-mtp", 200, SCALED, limit_s=3.0),
     Part("sglang-mtp", 200, SCALED, limit_s=3.0),
+    Part("vllm-state", 200, SCALED),
     Part("vllm-pair-mtp", 200, SCALED, limit_s=3.0),
     Part("trtllm-pair-mtp", 200, SCALED, limit_s=3.0),
     Part("sglang-pair-mtp", 200, SCALED, limit_s=3.0),
 )
 
 
-def run_part(part: Part, peer: str, share: float, seed: int, folder: Path) -> int:
-    """Run one part through both interpreters and print its counts; 1 if anything differs."""
-    instances, ours, theirs = folder / "instances", folder / "ours", folder / "theirs"
+def run_part(part: Part, peer: str, share: float, seed: int) -> Counts:
+    """Run one part through both interpreters, print its line, and count."""
     number = max(1, round(part.number * share))
-    script, where, within = FUZZ, ["--topology", part.topology], ["--within", part.within_ns]
+    script, where, within, order = FUZZ, ["--topology", part.topology], ["--within", part.within_ns], []
     if part.topology == SCALED:
         script, where, within = FUZZ_SCALING, [], []
+    if part.by_content:
+        order = ["--by-content"]
     fuzz = partial(_fuzz, script)
-    fuzz(sys.executable, "gen", part.kind, number, seed, instances, *where)
-    fuzz(sys.executable, "run", instances, ours)
-    fuzz(peer, "run", instances, theirs, "--limit", part.limit_s)
-    print(f"{part.kind} {part.topology}: ", end="", flush=True)
-    diff = [sys.executable, script, "diff", ours, theirs, *within]
-    return subprocess.run(list(map(str, diff)), check=False).returncode
+    with tempfile.TemporaryDirectory() as folder:
+        instances, ours, theirs = (Path(folder) / name for name in ("instances", "ours", "theirs"))
+        fuzz(sys.executable, "gen", part.kind, number, seed, instances, *where)
+        fuzz(sys.executable, "run", instances, ours, *order)
+        fuzz(peer, "run", instances, theirs, "--limit", part.limit_s)
+        diff = [sys.executable, script, "diff", ours, theirs, *within]
+        done = subprocess.run(list(map(str, diff)), check=False, stdout=subprocess.PIPE, text=True)
+    print(f"{part.name}: {done.stdout}", end="", flush=True)
+    return Counts(number, int(done.returncode != 0))
 
 
 def _fuzz(script: Path, python: str, *arguments: object) -> None:
     subprocess.run([python, str(script), *map(str, arguments)], check=True, stderr=subprocess.DEVNULL)
 
 
-def main() -> int:
-    """Run every part for which there is a reference."""
+def _peer_of(part: Part, args: argparse.Namespace) -> str | None:
+    """Choose who runs a part.
+
+    The stand-alone peer takes pairs of pools from a payload, but follows another revision of SGLang. It lets
+    vLLM's first token out before drafts are verified, too.
+    """
+    follows = "sglang" in part.kind or "mtp" in part.kind
+    alone = part.topology == "disaggregated" and not follows
+    return args.peer_standalone if alone else args.peer  # type: ignore[no-any-return]
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--peer", required=True)
     parser.add_argument("--peer-standalone")
     parser.add_argument("--share", type=float, default=1.0, help="share of the replays of each kind")
+    parser.add_argument("--extra-share", type=float, help="the same of kinds beyond the first six")
     parser.add_argument("--seed", type=int, default=None, help="first seed, else the time")
-    args = parser.parse_args()
+    parser.add_argument(
+        "--only", action="append", metavar="'KIND TOPOLOGY'", help="run only this kind; may be repeated"
+    )
+    return parser
+
+
+def main() -> int:
+    """Run every part for which there is a reference."""
+    args = _parser().parse_args()
     seed = int(time.time()) if args.seed is None else args.seed
+    extra_share = args.share if args.extra_share is None else args.extra_share
+    names = [part.name for part in (*MAIN_PARTS, *MORE_PARTS)]
+    if unknown := set(args.only or ()).difference(names):
+        raise SystemExit(f"--only {unknown.pop()!r}: use one of {', '.join(names)}")
     print(f"seeds from {seed}")
-    differs = 0
-    for part in PARTS:
-        # The stand-alone peer takes pairs of pools from a payload, but follows another revision of SGLang.
-        # It lets vLLM's first token out before drafts are verified, too.
-        follows = "sglang" in part.kind or "mtp" in part.kind
-        alone = part.topology == "disaggregated" and not follows
-        peer = args.peer_standalone if alone else args.peer
-        if peer is None:
-            print(f"{part.kind} {part.topology}: not run, no stand-alone peer given")
+    counts = Counts(0, 0)
+    for part in (*MAIN_PARTS, *MORE_PARTS):
+        share = args.share if part in MAIN_PARTS else extra_share
+        if not share or (args.only and part.name not in args.only):
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            differs |= run_part(part, peer, args.share, seed, Path(folder))
-    return differs
+        if (peer := _peer_of(part, args)) is None:
+            print(f"{part.name}: not run, no stand-alone peer given")
+            continue
+        counts += run_part(part, peer, share, seed)
+    print(f"{counts.replays:,} replays, {counts.kinds_that_differ} kinds with differences")
+    return int(counts.kinds_that_differ > 0)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aisimulate.cli.arguments import add_price_option, natural, positive, share
 from aisimulate.cli.delivery import deliver
-from aisimulate.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE
+from aisimulate.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOTHING_FEASIBLE, TERMINATED
 from aisimulate.cli.guarded import guarded
 from aisimulate.cli.output import fail
 from aisimulate.cli.overrides import add_set_option, with_overrides
@@ -48,7 +48,10 @@ _NOTHING_MEASURED = "interrupted before any candidate was measured"
 def main(
     argv: Sequence[str] | None = None, *, prog: str = "aisimulate spica", default_format: str = "table"
 ) -> int:
-    """Run the command; return 0 done, 1 nothing feasible or failed, 2 bad input, 130 interrupted."""
+    """Run the command.
+
+    Return 0 done, 1 nothing feasible or failed, 2 bad input, 130 interrupted, 143 by SIGTERM.
+    """
     arguments = _parser(prog, default_format).parse_args(argv)
     return guarded(prog, lambda: _run(arguments), interrupted=_NOTHING_MEASURED)
 
@@ -214,7 +217,7 @@ def _search(config: SmartSearchConfig, arguments: argparse.Namespace, ledger: Le
 
 def _exit_code(result: SearchResult) -> int:
     if result.interrupted:
-        return INTERRUPTED
+        return TERMINATED if result.terminated else INTERRUPTED
     return DONE if result.candidates else NOTHING_FEASIBLE
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from aisimulate.cli.exit_codes import TERMINATED
+from aisimulate.core.errors import Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,4 +29,4 @@ def cleaning_up() -> Iterator[None]:
 
 def _exit(number: int, frame: object) -> NoReturn:
     del number, frame
-    raise SystemExit(TERMINATED)
+    raise Terminated(TERMINATED)

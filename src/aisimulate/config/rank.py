@@ -40,8 +40,8 @@ class SglangConfig(StrictModel):
     max_prefill_tokens: PositiveTokens = 16384
     """prompt tokens of a pass, in whole blocks"""
     chunked_prefill_size: PositiveTokens = 8192
-    """the same for all that is cut; attention DP divides it by `dp_size` :unit: tokens :rule: at least
-    `dp_size`"""
+    """the same for all that is cut; attention DP divides it by `dp_size` :unit: tokens :rule: a multiple of
+    `block_size`, at least `dp_size`"""
     clip_max_new_tokens: Count = 4096
     """most output of a request that admission provides for"""
     schedule_conservativeness: NonNegative = 1.0
@@ -104,10 +104,14 @@ class DiskOffload(StrictModel):
 
 
 class StateCache(StrictModel):
-    """Fixed recurrent state of a hybrid model, in bytes per request."""
+    """Fixed recurrent state of a hybrid model, in bytes per request.
+
+    It takes whole blocks of the KV cache (`num_gpu_blocks`).
+    """
 
     bytes_per_request: PositiveCount
-    """state of one request; not simulated yet :unit: bytes"""
+    """state of one request on one tensor-parallel shard; it takes whole blocks of the KV cache :unit: bytes
+    :rule: one block less than `num_gpu_blocks`, at most"""
 
 
 class RankConfig(StrictModel):
@@ -171,7 +175,8 @@ class RankConfig(StrictModel):
     """a [disk](#rankg3_offload) behind host memory :rule: aggregated, dp_size 1; needs `native_host_offload`
     """
     state_cache: StateCache | None = None
-    """recurrent state of hybrid models; not simulated yet :rule: needs blocks, block size and bytes"""
+    """[recurrent state](#rankstate_cache) of hybrid models :rule: vllm, aggregated, not with
+    `native_host_offload`; needs `num_gpu_blocks`, `block_size` and `kv_cache_bytes_per_token`"""
     timing_model: TimingConfig = PolynomialTiming()
     """where pass times come from :rule: see below"""
     timing_mode: Literal["additive", "fused", "half"] = "additive"
@@ -198,6 +203,15 @@ class RankConfig(StrictModel):
         text = self.aic_nextn_accept_rates
         rates = DEFAULT_ACCEPT_RATES if text is None else tuple(map(float, text.split(",")))
         return rates[: self.aic_nextn]
+
+    @property
+    def state_blocks(self) -> int:
+        """Blocks of the recurrent state of a request; 0 if it has none."""
+        if self.state_cache is None:
+            return 0
+        return -(
+            -self.state_cache.bytes_per_request // (self.block_size * (self.kv_cache_bytes_per_token or 1))
+        )
 
     @model_validator(mode="before")
     @classmethod
@@ -254,6 +268,14 @@ class RankConfig(StrictModel):
         return self
 
     @model_validator(mode="after")
+    def _chunks_are_whole_blocks(self) -> Self:
+        chunk = self.sglang.chunked_prefill_size
+        if self.backend == "sglang" and chunk % self.block_size:
+            problem = f"{chunk} is not a multiple of block_size {self.block_size}"
+            raise FieldError("sglang.chunked_prefill_size", problem)
+        return self
+
+    @model_validator(mode="after")
     def _speculation_rules(self) -> Self:
         if self.aic_nextn is None:
             return self._without_speculation()
@@ -285,8 +307,7 @@ class RankConfig(StrictModel):
             raise FieldError("state_cache", f"is only known to vllm, not {self.backend}")
         if self.native_host_offload is not None:
             raise FieldError("state_cache", "may not be combined with native_host_offload")
-        block_bytes = self.block_size * (self.kv_cache_bytes_per_token or 1)
-        needed = -(-self.state_cache.bytes_per_request // block_bytes) + 1
+        needed = self.state_blocks + 1
         if self.num_gpu_blocks < needed:
             raise FieldError("num_gpu_blocks", f"{self.num_gpu_blocks} is not >= {needed} (state_cache)")
         return self

@@ -27,6 +27,12 @@ from aisimulate.core.limits import MAX_RANKS, MAX_WORKERS
 
 VERSION = 1
 
+# What prefill and decode workers must have in common, and why.
+_SHARED_BY_STAGES = {
+    "backend": "an engine hands KV blocks only to its own kind",
+    "block_size": "blocks are handed over as they are",
+}
+
 
 class WorkerPool(StrictModel):
     """`initial_workers` are active at t = 0; workers added later wait `startup_delay_ms`."""
@@ -194,10 +200,10 @@ class ReplaySpec(TolerantModel):
 
     def _check_disaggregated(self) -> None:
         ranks = {stage: self.engine.role(stage).rank for stage in ("prefill", "decode")}
-        for name in ("backend", "block_size"):
+        for name, reason in _SHARED_BY_STAGES.items():
             prefill, decode = (getattr(rank, name) for rank in ranks.values())
             if prefill != decode:
-                problem = f"needs matching prefill/decode {name}, got {prefill} and {decode}"
+                problem = f"needs matching prefill/decode {name}, got {prefill} and {decode}: {reason}"
                 raise FieldError("engine", f"disaggregated replay {problem}")
         for stage, rank in ranks.items():
             self._check_worker_type(f"engine.{stage}.rank", rank.worker_type, stage)

@@ -47,6 +47,10 @@ class InvariantError(ReplayError):
     """A replay broke a rule that every replay keeps: a defect of the simulator, not of its input."""
 
 
+class Terminated(SystemExit):
+    """SIGTERM has come. A search ends in order and tells what it has; what does not know it just ends."""
+
+
 def nearest(name: str, legal: Iterable[str], cutoff: float = 0.6) -> str:
     """Return `"; did you mean 'x'?"` for the legal name closest to `name`, or an empty string.
 

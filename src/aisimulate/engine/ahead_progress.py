@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.engine.ahead_group import AheadGroup
 from aisimulate.engine.ahead_worker import AheadWorker
-from aisimulate.engine.decoding_view import DecodingView
+from aisimulate.engine.decoding_view import DecodingView, UnevenDecodingView
 from aisimulate.engine.sglang_ahead import AheadSglangScheduler
 from aisimulate.engine.sglang_ahead_drafts import AheadSglangDrafts
 from aisimulate.engine.speculative import SpeculativeScheduler
@@ -119,9 +119,14 @@ class AheadDecodingView(DecodingView):
         return 1
 
 
-def decoding_view_of(rank: RankScheduler | SglangScheduler, worker: Worker, decays: bool) -> DecodingView:
+def decoding_view_of(
+    rank: RankScheduler | SglangScheduler, worker: Worker, decays: bool
+) -> DecodingView | UnevenDecodingView:
     """Make the view of the decoders of a rank of `worker`."""
-    has_decoders = not isinstance(rank, SpeculativeScheduler)  # with drafts there are none
-    if isinstance(worker, AheadWorker | AheadGroup) and has_decoders:
+    is_ahead = isinstance(worker, AheadWorker | AheadGroup)
+    if isinstance(rank, SpeculativeScheduler):
+        # Drafts that are planned ahead are known only when they were verified.
+        return DecodingView(rank, worker, decays) if is_ahead else UnevenDecodingView(rank, decays)
+    if is_ahead:
         return AheadDecodingView(rank, worker, decays)
     return DecodingView(rank, worker, decays)

@@ -22,6 +22,7 @@ from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.run_progress import pass_end_of, passes_by
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.speculative import SpeculativeScheduler
+from aisimulate.engine.state_scheduler import StateScheduler
 
 if TYPE_CHECKING:
     from aisimulate.engine.decode_set import DecodeSet
@@ -366,6 +367,19 @@ class DraftCacheView(RunCacheView):
         return self._prefix([keys[block // stride] for block in range(limit)], limit, now_ns)
 
 
+class StateCacheView(DraftCacheView):
+    """The cache of a rank whose requests have a state; the blocks of states are none that it tells of."""
+
+    __slots__ = ()
+
+    _rank: StateScheduler
+
+    def __init__(self, rank: StateScheduler, worker: Worker, lag_ns: int) -> None:
+        """Look into an unused rank of `worker`; messages take `lag_ns`."""
+        super().__init__(rank, worker, lag_ns)
+        rank.copies.pool = rank.pool
+
+
 def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) -> CacheView:
     """Make the view of an unused rank of `worker`."""
     if isinstance(rank, SglangScheduler):
@@ -373,6 +387,8 @@ def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) 
     if isinstance(rank, Offloading):
         is_shared = isinstance(rank.pool, HeldPool)
         return (HeldCacheView if is_shared else HostedCacheView)(rank, worker, lag_ns)
+    if isinstance(rank, StateScheduler):
+        return StateCacheView(rank, worker, lag_ns)
     if isinstance(rank, SpeculativeScheduler):
         return DraftCacheView(rank, worker, lag_ns)
     return RunCacheView(rank, worker, lag_ns)

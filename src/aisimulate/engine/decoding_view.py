@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sglang_scheduler import SglangScheduler
+    from aisimulate.engine.speculative import SpeculativeScheduler
 
 
 class DecodingView:
@@ -34,4 +35,26 @@ class DecodingView:
             generated = passes + sequence.base - sequence.input_tokens
             weight = 1 - generated / sequence.output_tokens if self._decays else 1
             blocks += generated // size * weight
+        return blocks
+
+
+class UnevenDecodingView:
+    """The same for a rank that keeps a list of who runs, and is looked at pass by pass."""
+
+    __slots__ = ("_block_size", "_decays", "_rank")
+
+    def __init__(self, rank: SpeculativeScheduler, decays: bool) -> None:
+        self._rank = rank
+        self._block_size = rank.params.block_size
+        self._decays = decays
+        rank.steps = True
+
+    def output_blocks(self, now_ns: int) -> float:
+        """Count the blocks that running requests have filled with output by `now_ns`."""
+        del now_ns  # no pass ends unseen
+        blocks = 0.0
+        for sequence in self._rank.running:
+            generated = sequence.tokens - sequence.input_tokens
+            weight = 1 - generated / sequence.output_tokens if self._decays and generated else 1
+            blocks += generated // self._block_size * weight
         return blocks

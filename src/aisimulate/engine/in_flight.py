@@ -22,6 +22,8 @@ from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_view import SglangRankView
 from aisimulate.engine.speculative import SpeculativeScheduler
 from aisimulate.engine.speculative_view import SpeculativeRankView
+from aisimulate.engine.state_scheduler import StateScheduler
+from aisimulate.engine.state_view import StateRankView
 from aisimulate.engine.vllm_view import VllmRankView
 from aisimulate.engine.worker import RankWorker
 
@@ -74,6 +76,8 @@ def _view(rank: object, index: int) -> RankView:
     if isinstance(rank, SglangScheduler):
         return SglangRankView(rank, index)
     assert isinstance(rank, RankScheduler)
+    if isinstance(rank, StateScheduler):
+        return StateRankView(rank, index)
     if isinstance(rank, SpeculativeScheduler):
         return SpeculativeRankView(rank, index)
     return OffloadView(rank, index) if isinstance(rank, Offloading) else VllmRankView(rank, index)

@@ -19,7 +19,7 @@ class RankParams:
     `max_num_batched_tokens` the token budget of one pass; `preemption_mode` is lifo or fifo; `fused` prices
     a pass that prefills as one forward. `prefill_schedule_interval`: every how many passes of a group
     prefills are scheduled. `nextn`: drafted tokens of a decode forward, accepted at the conditional
-    `accept_rates`.
+    `accept_rates`. `state_blocks`: of the recurrent state of a request, 0 if it has none.
     """
 
     backend: str = "vllm"
@@ -36,6 +36,7 @@ class RankParams:
     nextn: int = 0
     accept_rates: tuple[float, ...] = ()
     acceptance_seed: int = 42
+    state_blocks: int = 0
 
     @property
     def total_kv_tokens(self) -> int:

@@ -12,6 +12,8 @@ from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_speculative import SpeculativeSglangScheduler
 from aisimulate.engine.speculation import Acceptance
 from aisimulate.engine.speculative import SpeculativeScheduler
+from aisimulate.engine.state_drafts import StateDraftScheduler
+from aisimulate.engine.state_scheduler import StateScheduler
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -35,6 +37,8 @@ def make_rank(params: RankParams, timer: PassTimer, number: int, has_cadence: bo
 
     `number` counts the ranks of all workers. `has_cadence`: its group schedules prefills in intervals.
     """
+    if params.state_blocks:
+        return StateDraftScheduler(params, timer, number) if params.nextn else StateScheduler(params, timer)
     if params.nextn:
         seed = params.acceptance_seed + number
         return SpeculativeScheduler(params, timer, Acceptance(params.nextn, params.accept_rates, seed))

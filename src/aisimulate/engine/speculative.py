@@ -250,9 +250,10 @@ class SpeculativeScheduler(RankScheduler):
                     if self.scheduled[sequence] == sequence.computed and self.budget == 0:
                         return
                     continue
-                if running or self._others_hold:
-                    return
-                sequence.reason = self._stuck_reason(sequence)
+                if sequence.reason is None:
+                    if running or self._others_hold or self.deferring:
+                        return
+                    sequence.reason = self._stuck_reason(sequence)
             self.rejected.append(waiting.popleft())
 
     def _stuck_reason(self, sequence: Sequence) -> str:

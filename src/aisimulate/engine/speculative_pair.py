@@ -146,26 +146,15 @@ class SpeculativeDecodeRank(ArrivalQueue, SpeculativeScheduler):
             self.ready, self.done = [], []
             self.eventful = False
             return 1
-        seated = self.running[:]
         passes = super().plan(now_ns)
         self.unblocked = False
         if self.preempted:
             self._releases += 1
         self.eventful = bool(self.run_batch or self.scheduled or self.rejected or self.preempted)
         if self._others_hold and not (self.run_batch or self.ready or self.done or self.rejected):
-            # What was computed takes no time, and may be lost again.
-            self.eventful = self.pass_ns > 0 or (self.eventful and not self._is_in_vain(seated))
+            # What was computed takes no time, and may be lost again; where it always is, it has to wait.
+            self.eventful = self.pass_ns > 0 or (self.eventful and not self.goes_in_circles)
         return 1 if self.is_due else passes
-
-    def _is_in_vain(self, seated: list[Sequence]) -> bool:
-        """Whether a pass that nothing came of is to be followed by none before others gave up blocks.
-
-        If only those who came with it had to go again, and not those who were `seated`, they come back for
-        nothing.
-        """
-        if self.goes_in_circles:
-            return True
-        return self.preempted and all(sequence.computed for sequence in seated)
 
     def _admit_waiting(self, now_ns: int) -> None:
         """Admit from the queue; while a destination waits for blocks, only who has its prompt."""

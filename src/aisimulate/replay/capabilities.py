@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aisimulate.config.kv_router import PATH as ROUTER_PATH
 from aisimulate.config.kv_router import PROVIDER as KV_ROUTER
-from aisimulate.config.kv_router import kv_router_config
 from aisimulate.config.messages import quoted, show
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
-from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.look_ahead_rules import require_look_ahead
 from aisimulate.replay.placement_policies import policy_names
 from aisimulate.replay.tier_rules import require_scalable_tiers, require_tiers
@@ -61,7 +58,7 @@ CURRENT = Capabilities(
     speculation=True,
     prefill_intervals=True,
     decode_intervals=True,
-    tiers=frozenset({"g3_offload", "native_host_offload"}),
+    tiers=frozenset({"g3_offload", "native_host_offload", "state_cache"}),
     disaggregated_backends=frozenset({"sglang", "trtllm", "vllm"}),
     disaggregated_speculation=True,
     scaled_speculation=True,
@@ -85,6 +82,8 @@ def require_supported(
     _require_scaling(spec, capabilities.scalings)
     require_tiers(spec)
     require_look_ahead(spec)
+    from aisimulate.replay.frontend import frontend_of  # noqa: PLC0415 - brings engines that a search does not need
+
     frontend_of(spec)
     for path, rank in _ranks(spec):
         _require(f"{path}.backend", "backend", rank.backend, capabilities.backends)
@@ -102,6 +101,9 @@ def _require_stage(path: str, rank: RankConfig, capabilities: Capabilities) -> N
     if rank.aic_nextn is not None and not capabilities.disaggregated_speculation:
         problem = f"{show(rank.aic_nextn)} is not supported yet in a disaggregated topology"
         raise UnsupportedError(f"{path}.aic_nextn: {problem} (supported: null)")
+    if rank.state_cache is not None:
+        problem = "a value is not supported in a disaggregated topology (supported there: null)"
+        raise UnsupportedError(f"{path}.state_cache: {problem}")
 
 
 def _require(path: str, what: str, choice: str, supported: frozenset[str]) -> None:
@@ -127,17 +129,13 @@ def _require_placement(spec: ReplaySpec, supported: frozenset[str]) -> None:
 
 def _require_routable(spec: ReplaySpec, capabilities: Capabilities) -> None:
     """Refuse what a KV-aware router cannot be put in front of yet."""
-    provider, config = spec.adapters.placement.provider, kv_router_config(spec)
+    provider = spec.adapters.placement.provider
     if provider == "round_robin":
         return
     for path, rank in _ranks(spec):
         if rank.aic_nextn and not capabilities.routed_speculation:
             problem = f"{show(rank.aic_nextn)} is not supported yet with {provider} (supported: null)"
             raise UnsupportedError(f"{path}.aic_nextn: {problem}")
-        queues = config is not None and config.router_queue_threshold is not None
-        if queues and spec.topology.kind == "disaggregated" and rank.backend == "sglang":
-            problem = "a queue at the router is not supported yet in front of a pair of sglang pools"
-            raise UnsupportedError(f"{ROUTER_PATH}.router_queue_threshold: {problem} (supported: null)")
 
 
 def _require_scaling(spec: ReplaySpec, supported: frozenset[str]) -> None:
@@ -168,7 +166,6 @@ def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:
 
 _WHY_NOT = {
     "emit_kv_events": "would change nothing: a replay writes no cache events",
-    "state_cache": "cannot be simulated: when a request takes and returns its state blocks is not specified",
 }
 _RANK_FEATURES: tuple[tuple[str, object, Callable[[Capabilities], bool]], ...] = (
     ("aic_nextn", None, lambda capabilities: capabilities.speculation),

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from aisimulate.replay.disagg_fleet import Destination, DisaggFleet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Sequence as ListOf
 
     from aisimulate.engine.handoff import Handoff
     from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.sequence import Sequence
     from aisimulate.engine.transfer import TransferTime
     from aisimulate.replay.disagg_fleet import Source
     from aisimulate.replay.fleet import Placement
@@ -38,11 +40,16 @@ class DestinationFirstFleet(DisaggFleet):
         super().__init__(pools, ranks, placements, driver, transfer, limit_ns)
         self._first_destinations = ranks[1]
         self._arrived, self._computed, self._reserved = self._reserve, self._start_transfer, self._submit
+        # Whether the request that ends now never decodes; who is told when nothing is kept for it any more.
+        self.calls_off = False
+        self.on_called_off: Callable[[Sequence], None] = _nobody
 
     def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
+        self.calls_off = True
         super()._end_early(handoff, status, reason)
-        if handoff.reserved_ns is not None:
-            self._actions.append((self._cancel, handoff))
+        self.calls_off = False
+        follows = self._call_off if handoff.reserved_ns is None else self._cancel
+        self._actions.append((follows, handoff))
 
     def _cancel(self, handoff: Handoff) -> None:
         """Give back a reservation, when its worker is between passes."""
@@ -54,3 +61,11 @@ class DestinationFirstFleet(DisaggFleet):
         rank = self._first_destinations[request.worker][request.rank]
         rank.cancel(handoff)
         self._retry(rank)
+        self._actions.append((self._call_off, handoff))
+
+    def _call_off(self, handoff: Handoff) -> None:
+        self.on_called_off(handoff.request)
+
+
+def _nobody(sequence: Sequence) -> None:
+    del sequence

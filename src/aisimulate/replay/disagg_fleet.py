@@ -53,6 +53,16 @@ class Destination(Protocol):
     def unblock(self) -> bool: ...  # noqa: D102
 
 
+class Gate(Protocol):
+    """Where prompts may have to wait for a prefill worker; it has to be told of what they may wait for."""
+
+    on_release: Callable[[], None]
+
+    def offer(self, sequence: Sequence) -> bool: ...  # noqa: D102
+    def pop_released(self) -> list[Sequence]: ...  # noqa: D102
+    def completed(self, sequence: Sequence) -> None: ...  # noqa: D102
+
+
 class DisaggFleet(Fleet):
     """Serves all traffic on a prefill and a decode pool.
 
@@ -94,6 +104,10 @@ class DisaggFleet(Fleet):
         self._are_plain = [
             type(self) is DisaggFleet and type(worker) is PrefillWorker for worker in self._workers
         ]
+        # Prompts that wait, by ordinal; those that were let in come before all other actions.
+        self._gate: Gate | None = None
+        self._at_gate: dict[int, Handoff] = {}
+        self._entering = 0
         # What follows from an arrival, a computed prompt, a reserved destination.
         self._arrived: Callable[[Handoff], None] = self._submit
         self._computed: Callable[[Handoff], None] = self._reserve
@@ -399,7 +413,30 @@ class DisaggFleet(Fleet):
 
     # The life of a request ----------------------------------------------------------------------------
 
+    def close(self, gate: Gate) -> None:
+        """Let prompts wait at `gate` before they are computed."""
+        self._gate = gate
+        gate.on_release = self._open
+
+    def _open(self) -> None:
+        """Let those in that the gate has released."""
+        assert self._gate is not None
+        for source in self._gate.pop_released():
+            self._actions.insert(self._entering, (self._enter, self._at_gate.pop(source.ordinal)))
+            self._entering += 1
+
+    def _enter(self, handoff: Handoff) -> None:
+        self._entering -= 1
+        self._compute(handoff)
+
     def _submit(self, handoff: Handoff) -> None:
+        if self._gate is None or self._gate.offer(handoff.source):
+            self._compute(handoff)
+        else:
+            self._at_gate[handoff.source.ordinal] = handoff
+
+    def _compute(self, handoff: Handoff) -> None:
+        """Queue a prompt on a prefill worker."""
         source = handoff.source
         index, source.rank = self._placement.place(source)
         source.worker = index
@@ -483,6 +520,13 @@ class DisaggFleet(Fleet):
         self._sources[source.worker][source.rank].release(source)
         if handoff.activated_ns is not None:
             handoff.released_ns = now_ns
+        if self._gate is not None:
+            self._actions.append((self._complete, handoff))
+
+    def _complete(self, handoff: Handoff) -> None:
+        """End a handover: that comes after all else that came up before the source was given back."""
+        assert self._gate is not None
+        self._gate.completed(handoff.source)
 
     def _end_early(self, handoff: Handoff, status: str, reason: str | None) -> None:
         """End a request that never decodes, and give back what it holds elsewhere."""

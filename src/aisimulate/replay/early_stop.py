@@ -18,7 +18,7 @@ from aisimulate.replay.build import build_replay
 from aisimulate.replay.execute import explained_limits, run_built
 from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.gaps import summarize_gaps
-from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.replay.parts import EARLY_STOP_KEY, FEWEST_WAVES, FIRST_SESSIONS_KEY
 from aisimulate.replay.report import MS_PER_HOUR, build_report
 from aisimulate.workload.drivers import make_driver
 from aisimulate.workload.graph import AgenticWorkload
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 # Longer replays of one pool tidy requests up that a wave consists of; pairs of pools keep all.
 _MOST_REQUESTS = 1 << 16
-FEWEST_WAVES = 4
-"""With fewer there is next to nothing to save."""
 
 # Of what the last request of a replay is spared, the share that those of its wave are on average.
 _SPARED_ON_AVERAGE = 0.45

@@ -76,7 +76,8 @@ def _worker(params: RankParams, timer: PassTimer, dp_size: int, number: int) -> 
     ranks = [make_rank(params, timer, each, has_cadence) for each in numbers]
     if has_cadence:
         return CadenceGroup(ranks, params.prefill_schedule_interval)
-    return GroupWorker(ranks) if dp_size > 1 or params.nextn else RankWorker(ranks[0])
+    is_uneven = params.nextn or params.state_blocks  # passes are not all alike, as those of a group
+    return GroupWorker(ranks) if dp_size > 1 or is_uneven else RankWorker(ranks[0])
 
 
 def _ahead_sglang_worker(params: SglangParams, timer: PassTimer, dp_size: int, number: int) -> Worker:
@@ -144,6 +145,7 @@ def rank_params(rank: RankConfig) -> RankParams:
         nextn=rank.aic_nextn or 0,
         accept_rates=rank.accept_rates,
         acceptance_seed=rank.aic_mtp_seed,
+        state_blocks=rank.state_blocks,
     )
 
 

@@ -93,6 +93,7 @@ def _require_built(frontend: Frontend, spec: ReplaySpec) -> None:
             (placement != "round_robin", f"with placement {placement!r}"),
             (scaling != "none", f"with scaling {scaling!r}"),
             (rank.native_host_offload is not None, "with native_host_offload"),
+            (rank.state_cache is not None, "with state_cache"),
             (rank.prefill_decode_interval > 0, "with prefill_decode_interval above 0"),
         )
         _refuse_beside("receive_interval", frontend.receive_interval, combinations)

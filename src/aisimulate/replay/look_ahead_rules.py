@@ -40,3 +40,5 @@ def _in_role(role: RoleConfig) -> Iterator[str]:
         yield f"with prefill_schedule_interval {rank.prefill_schedule_interval}"
     if rank.native_host_offload is not None:
         yield "with native_host_offload"
+    if rank.state_cache is not None:
+        yield "with state_cache"

@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.engine.sequence import REJECTED
+from aisimulate.replay.destination_first import DestinationFirstFleet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +133,8 @@ class ToldSource:
 class PairTraffic(RoutedTraffic):
     """The traffic of a prefill and a decode pool, each with a router of its own.
 
-    Decode requests that end at an instant do not count any more for placements of that instant.
+    Decode requests that end at an instant do not count any more for placements of that instant. Where prompts
+    may wait for a prefill worker, the event loop offers them when they could be computed (`Gate`).
     """
 
     def __init__(self, driver: Driver, prefill: KvRouter, decode: KvRouter, clock: RouterClock) -> None:
@@ -140,12 +142,35 @@ class PairTraffic(RoutedTraffic):
         self._decode = decode
         self._given_back: deque[tuple[int, Sequence]] = deque()
         self.on_terminal = self._on_terminal
+        self.next_ready_ns = driver.next_ready_ns
+        self._reserves_first: DestinationFirstFleet | None = (
+            None  # whose prompts have destinations to give up
+        )
         self.now_ns: Callable[[], int] = lambda: clock.now_ns  # until there is an event loop
 
     def connect(self, fleet: Fleet) -> None:
         """Take the time from the event loop, too: handovers happen between arrivals."""
-        super().connect(fleet)
         self.now_ns = lambda: fleet._now_ns  # type: ignore[attr-defined]
+        if self._router.queues:
+            fleet.close(self)  # type: ignore[attr-defined]
+        if isinstance(fleet, DestinationFirstFleet):
+            self._reserves_first = fleet
+            fleet.on_called_off = self.called_off
+
+    def pop_ready(self, now_ns: int) -> list[Sequence]:
+        """Dispatch every request that is ready."""
+        self._clock.now_ns = now_ns
+        return self._driver.pop_ready(now_ns)
+
+    def offer(self, sequence: Sequence) -> bool:
+        """Let a prompt in, or let it wait; return whether it may be placed now."""
+        self._clock.now_ns = self.now_ns()
+        return self._router.offer(sequence)
+
+    def pop_released(self) -> list[Sequence]:
+        """Take out who was let in after having waited."""
+        released, self._released = self._released, []
+        return released
 
     def placements(self) -> tuple[StagePlacement, StagePlacement]:
         """What places requests on prefill and on decode workers."""
@@ -160,7 +185,16 @@ class PairTraffic(RoutedTraffic):
 
     def _on_terminal(self, sequence: Sequence, now_ns: int) -> None:
         self._driver.on_terminal(sequence, now_ns)
+        if self._reserves_first is None or not self._reserves_first.calls_off:
+            self._decode.request_terminal(sequence, now_ns)
+
+    def called_off(self, sequence: Sequence) -> None:
+        """Tell both routers that nothing is kept any more for a request that never decoded."""
+        now_ns = self._clock.now_ns = self.now_ns()
+        self._router.request_terminal(sequence, now_ns)
         self._decode.request_terminal(sequence, now_ns)
+        if self._router.queues:
+            self.release()
 
     def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
         """Tell the prefill router which prompts are computed, or rejected."""
@@ -169,7 +203,7 @@ class PairTraffic(RoutedTraffic):
         for sequence in terminal:
             if sequence.status is None:
                 self._router.prefill_completed(sequence, end_ns)
-            else:
+            elif self._reserves_first is None:
                 self._router.request_terminal(sequence, end_ns)
             if self._router.queues:
                 self.release()
@@ -177,14 +211,16 @@ class PairTraffic(RoutedTraffic):
     def source_released(self, sequence: Sequence) -> None:
         """Tell the prefill router that the blocks of a prompt were given back: it is over there.
 
-        Placements of the same instant come first, unless somebody waits for that.
+        Placements of the same instant come first. Where some may wait, the event loop tells when it is over.
         """
-        now_ns = self.now_ns()
-        self._given_back.append((now_ns, sequence))
-        if self._router.queues:
-            self._clock.now_ns = now_ns
-            self._forget_given_back(now_ns + 1)
-            self.release()
+        if not self._router.queues:
+            self._given_back.append((self.now_ns(), sequence))
+
+    def completed(self, sequence: Sequence) -> None:
+        """Tell the prefill router that the handover of a prompt is over: somebody who waits may come in."""
+        now_ns = self._clock.now_ns = self.now_ns()
+        self._router.request_terminal(sequence, now_ns)
+        self.release()
 
     def _forget_given_back(self, before_ns: int) -> None:
         given_back = self._given_back

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aisimulate.config.rank import RankConfig
     from aisimulate.config.spec import ReplaySpec
     from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.decoding_view import DecodingView
+    from aisimulate.engine.decoding_view import DecodingView, UnevenDecodingView
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.told_worker import PassListener
     from aisimulate.router.policy import PlacementPolicy
@@ -149,7 +149,7 @@ class RoutedPool:
                 look.add(view)
         return told  # type: ignore[no-any-return]
 
-    def _decoding(self, ranks: list[Any], worker: Worker) -> list[DecodingView]:
+    def _decoding(self, ranks: list[Any], worker: Worker) -> list[DecodingView | UnevenDecodingView]:
         options = self._options
         if not options.track_output_blocks:
             return []

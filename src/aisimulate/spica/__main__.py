@@ -3,5 +3,8 @@
 # Spawned workers load this module again under another name; they need none of the command line.
 if __name__ == "__main__":
     from aisimulate.cli.spica import main
+    from aisimulate.cli.termination import cleaning_up
 
-    raise SystemExit(main(prog="spica", default_format="lines"))
+    with cleaning_up():
+        code = main(prog="spica", default_format="lines")
+    raise SystemExit(code)

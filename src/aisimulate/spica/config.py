@@ -72,11 +72,15 @@ class SweepConfig(SpicaModel):
     executor: Literal["local", "ray"] = "local"
     """where replays run: processes here, or workers (one CPU each) of a Ray cluster (`pip install
     'aisimulate[ray]'`): the one that `RAY_ADDRESS` names, or one that is started here. Results are the
-    same; every node needs this package and the trace file, and `max_worker_mb` is refused"""
+    same; every node needs this package and the trace file"""
     asks: Literal["rounds", "pipelined"] = "rounds"
     """`pipelined` asks for new suggestions while others are still replayed, so that no worker waits for the
     end of a round; a learning sampler then knows a little less when it is asked. Both are deterministic.
     A sampler that must know everything first (`focused`) is asked in rounds, with a note"""
+    mode_order: Literal["one_by_one", "interleaved"] = "one_by_one"
+    """deployment modes one after the other, or a round of each in turn, so that a search that ends early has
+    seen all of them; rounds that a mode does not need then go to the others :rule: `interleaved` only with
+    asks `rounds`"""
     policy: Literal["rapid", "thorough", "focused"] = "rapid"
     """`rapid` searches by `sampler`; `thorough` tries every point of a finite space, so that the best found
     is the best there is; `focused` climbs one goal by hand-made stages (shapes that fill the budget,
@@ -134,9 +138,9 @@ class SweepConfig(SpicaModel):
         return self
 
     @model_validator(mode="after")
-    def _check_executor(self) -> SweepConfig:
-        if self.executor == "ray" and self.max_worker_mb is not None:
-            raise ValueError("max_worker_mb: not with executor ray, which watches memory by rules of its own")
+    def _check_order(self) -> SweepConfig:
+        if self.mode_order == "interleaved" and self.asks != "rounds":
+            raise ValueError(f"mode_order: interleaved needs asks rounds, got {self.asks}")
         return self
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from aisimulate.core.errors import AISimulateError
+from aisimulate.core.errors import AISimulateError, InputError
 from aisimulate.spica.batch import Batch
 from aisimulate.spica.evaluate import unsendable
 from aisimulate.spica.outcome import Reason, Status
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # So many workers in a row may die before they are ready; then the rest of the batch fails.
 _MAX_FAILED_STARTS = 3
 _LONGEST_WAIT_S = 3600.0
+# How often the memory of workers is looked at, where it is capped.
+_MEMORY_LOOK_S = 0.1
 
 
 class EvaluatorPoolError(AISimulateError, RuntimeError):
@@ -54,10 +56,12 @@ class Crew(ABC, Generic[HandT]):
     that worker, which is replaced; the same holds for a worker that dies. Siblings go on, and the task is
     tried a second time, by another worker, before it counts as timed out or failed. When workers keep dying
     before they are ready, the waiting tasks of that run fail and the next run tries to start workers anew.
-    Once `time_budget` is spent no task is begun, and running ones end.
+    Once `time_budget` is spent no task is begun, and running ones end. A worker that takes more than
+    `max_worker_mb` of memory is ended and replaced as one that dies.
 
     Raises:
         EvaluatorPoolError: from `run`, when no worker ever became ready.
+        InputError: from `run`, the cap of memory is below what a worker needs before its first task.
     """
 
     _kind: ClassVar[str]
@@ -71,8 +75,10 @@ class Crew(ABC, Generic[HandT]):
         max_eval_seconds: float | None,
         on_end: OnEnd | None,
         time_budget: TimeBudget | None,
+        max_worker_mb: int | None,
     ) -> None:
         self._size = workers
+        self._cap_mb = max_worker_mb
         self._deadline_s = max_eval_seconds
         self._on_end = on_end
         self._time = time_budget or TimeBudget()
@@ -109,6 +115,8 @@ class Crew(ABC, Generic[HandT]):
                     # Of a search that ends with its time, what was suggested first counts.
                     batch.take_new(in_order=self._time.seconds is not None)
                     self._advance(batch, is_over=is_over)
+                if not self._time.is_spent:
+                    self._dispatch(batch)
                 batch.tell()
                 yield batch.outcomes.pop(number)
                 number += 1
@@ -147,14 +155,17 @@ class Crew(ABC, Generic[HandT]):
                     batch.end(number, unsendable(batch.tasks[number], error), 0.0)
 
     def _patience_s(self) -> float | None:
-        """Tell how long to wait for news: until the next deadline, None for ever.
+        """Tell how long to wait for news: until the next deadline or look at memory, None for ever.
 
         The system cannot wait longer than some weeks at a time, so a far deadline is waited for in parts.
         """
         started = [worker.started_s for worker in self._busy]
-        if self._deadline_s is None or not started:
+        if not started or (self._deadline_s is None and self._cap_mb is None):
             return None
-        return min(max(0.0, min(started) + self._deadline_s - time.monotonic()), _LONGEST_WAIT_S)
+        longest_s = _LONGEST_WAIT_S if self._cap_mb is None else _MEMORY_LOOK_S
+        if self._deadline_s is None:
+            return longest_s
+        return min(max(0.0, min(started) + self._deadline_s - time.monotonic()), longest_s)
 
     def _welcome(self, worker: HandT) -> None:
         """Take note that a worker has come up."""
@@ -182,6 +193,21 @@ class Crew(ABC, Generic[HandT]):
             self._stop([worker])
             reason = f"exceed runtime: the replay took longer than {self._deadline_s:g} s"
             batch.lose(worker.task, Status.TIMED_OUT, Reason.RUNTIME_TIMEOUT, reason)
+
+    def _is_glutton(self, taken_mb: float) -> bool:
+        """Whether a worker takes more memory than it may."""
+        return self._cap_mb is not None and taken_mb > self._cap_mb
+
+    def _end_glutton(self, worker: HandT, batch: Batch, taken_mb: float) -> None:
+        """End a worker that took more memory than it may. What it has just measured does not count."""
+        self._stop([worker])
+        if worker.task is None:
+            raise InputError(
+                f"sweep.max_worker_mb: {self._cap_mb}: a worker takes {taken_mb:.0f} MB before it replays "
+                "anything"
+            )
+        reason = f"exceed memory: the replay took more than {self._cap_mb} MB"
+        batch.lose(worker.task, Status.FAILED, Reason.RUNTIME_MEMORY, reason)
 
     def _count_failed_start(self, failure: str, *, hopeless: bool) -> None:
         """Note a worker that never came up. `hopeless`: it ended by itself, so the next one will as well."""

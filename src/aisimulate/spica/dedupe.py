@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.samplers.base import Suggestion
 
 
@@ -17,9 +19,14 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any JSON-like value
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@lru_cache(maxsize=4096)
+def _fields_of(config: ParallelConfig) -> dict[str, Any]:
+    return dataclasses.asdict(config)
+
+
 def point_key(suggestion: Suggestion) -> str:
     """Key of a suggestion that has no deployment plan: what was selected, not what it would run."""
-    point = [suggestion.selection, dataclasses.asdict(suggestion.parallel_config)]
+    point = [suggestion.selection, _fields_of(suggestion.parallel_config)]
     try:
         return "point:" + digest(point)
     except (TypeError, ValueError):  # values that no JSON text can hold, from a sampler of someone else's

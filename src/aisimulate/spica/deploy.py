@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.forecast.presets import OWN_OPTIONS
@@ -140,7 +140,7 @@ def plan_key(
     A planner that aims at throughput or latency scales by fixed thresholds on load alone, so the
     settings it never reads stay out of the key (D7).
     """
-    effective = asdict(plan)
+    effective = {item.name: getattr(plan, item.name) for item in fields(plan)}
     if plan.planner_config is not None:
         effective["planner_config"] = _effective_planner(plan.planner_config)
     effective |= {

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.core.errors import TimingError, UnsupportedError, cause_chain
+from aisimulate.core.errors import Terminated, TimingError, UnsupportedError, cause_chain
 from aisimulate.core.shown import cut
 from aisimulate.spica.confidence import kept_share, too_low
 from aisimulate.spica.deploy import DeploymentPlan, deployment_of_goal, plan_key
@@ -80,7 +80,7 @@ def prepare(suggestion: Suggestion, context: EvaluationContext) -> Prepared | Ou
 
 
 def measure(prepared: Prepared, context: EvaluationContext) -> Outcome:
-    """Replay a prepared candidate and score it. Every failure is an outcome; only Ctrl-C is raised."""
+    """Replay a prepared candidate and score it. Every failure is an outcome; Ctrl-C, SIGTERM are raised."""
     try:
         evaluator = context.evaluator
         evaluate = evaluator.evaluate
@@ -88,7 +88,7 @@ def measure(prepared: Prepared, context: EvaluationContext) -> Outcome:
             evaluate = evaluator.evaluate_short
         report = evaluate(prepared.plan, concurrency_override=prepared.concurrency)
         return _discounted(judge(prepared.config, report, context.config.goal), context)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         raise
     except BaseException as error:  # an evaluator that calls sys.exit must not end the search either
         return _failed(prepared.config, _category(error), "replay failed", error)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.core.errors import ReplayError
-from aisimulate.replay.early_stop import execute_first_sessions, execute_until_settled
-from aisimulate.replay.execute import execute
-from aisimulate.replay.invariants.checker import InvariantChecker
 from aisimulate.spica.numeric import numeric_entries
 from aisimulate.spica.runtime_payload import replay_frontend, replay_spec, replay_traffic
 from aisimulate.spica.score import GOODPUT_KEY
@@ -23,7 +21,6 @@ REJECTION_PREFIX = "rejected_requests."
 
 # Real time of the simulator itself; it differs from run to run and says nothing about a deployment.
 _WALL_CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
-
 
 SHORT_SESSIONS = 3_000
 """Sessions of a trace that tell deployments apart (spec 08 section 4.2)."""
@@ -84,9 +81,7 @@ class ReplayEvaluator:
             AISimulateError: the plan cannot be replayed.
         """
         payload = self.payload(plan, concurrency_override=concurrency_override)
-        return self._measured(
-            execute(payload, observers=[InvariantChecker()]) if self._check else execute(payload)
-        )
+        return self._measured(_own_replays().replay_whole(payload, check=self._check))
 
     def evaluate_short(
         self, plan: DeploymentPlan, *, concurrency_override: int | None = None
@@ -97,9 +92,8 @@ class ReplayEvaluator:
         (`EARLY_STOP_KEY`, `FIRST_SESSIONS_KEY`), and is like that of `evaluate` otherwise. Raises like it.
         """
         payload = self.payload(plan, concurrency_override=concurrency_override)
-        if self._workload.is_trace_based:
-            return self._measured(execute_first_sessions(payload, SHORT_SESSIONS))
-        return self._measured(execute_until_settled(payload))
+        sessions = SHORT_SESSIONS if self._workload.is_trace_based else None
+        return self._measured(_own_replays().replay_part(payload, sessions=sessions))
 
     def _measured(self, report: dict[str, Any]) -> dict[str, float]:
         numbers = _numbers(report)
@@ -119,6 +113,15 @@ class ReplayEvaluator:
             "spec": spec,
             "traffic": replay_traffic(self._workload, concurrency_override=concurrency_override),
         }
+
+
+def load_simulator() -> None:
+    """Import what replays, which takes a third of a second; else the first replay does it."""
+    _own_replays()
+
+
+def _own_replays() -> Any:  # noqa: ANN401 - a module
+    return importlib.import_module("aisimulate.spica.own_replays")
 
 
 def _numbers(report: dict[str, Any]) -> dict[str, float]:

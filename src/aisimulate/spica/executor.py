@@ -15,7 +15,7 @@ from aisimulate.core.errors import InputError
 from aisimulate.spica.batch import Batch, OnEnd
 from aisimulate.spica.crew import Crew, EvaluatorPoolError
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure
-from aisimulate.spica.outcome import Outcome, Reason, Status
+from aisimulate.spica.outcome import Outcome
 from aisimulate.spica.process_memory import can_watch_memory
 from aisimulate.spica.time_budget import TimeBudget
 from aisimulate.spica.worker import Signal, Worker, interrupts_held
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from aisimulate.spica.config import SweepConfig
-
-# How often the memory of workers is looked at, where it is capped.
-_MEMORY_LOOK_S = 0.1
 
 
 class EvaluationPool(Protocol):
@@ -101,12 +98,12 @@ class Recruits:
             pool will try.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, will_replay: bool = False) -> None:
         self._waiting: list[Worker] = []
         try:
             with interrupts_held():
                 while len(self._waiting) < count:
-                    self._waiting.append(Worker())
+                    self._waiting.append(Worker(will_replay=will_replay))
         except OSError:
             return
         except RuntimeError as error:
@@ -127,8 +124,6 @@ class Recruits:
 
 class WorkerPool(Crew[Worker]):
     """Evaluates in spawned processes that live as long as the pool; the first are taken from `recruits`.
-
-    A worker that takes more than `max_worker_mb` is ended and replaced as one that dies.
 
     Raises:
         EvaluatorPoolError: from `run`, when no worker ever became ready.
@@ -152,9 +147,8 @@ class WorkerPool(Crew[Worker]):
     ) -> None:
         if max_worker_mb is not None and not can_watch_memory():
             raise InputError("sweep.max_worker_mb: the memory of processes cannot be watched on this system")
-        super().__init__(workers, max_eval_seconds, on_end, time_budget)
+        super().__init__(workers, max_eval_seconds, on_end, time_budget, max_worker_mb)
         self._context = context
-        self._cap_mb = max_worker_mb
         self._recruits = recruits
 
     def __enter__(self) -> Self:
@@ -180,17 +174,11 @@ class WorkerPool(Crew[Worker]):
         for worker in list(self._workers):
             self._listen(worker, batch)
 
-    def _patience_s(self) -> float | None:
-        """Tell how long to wait for news: also until the next look at memory, where it is capped."""
-        patience_s = super()._patience_s()
-        if self._cap_mb is None or not self._busy:
-            return patience_s
-        return _MEMORY_LOOK_S if patience_s is None else min(patience_s, _MEMORY_LOOK_S)
-
     def _listen(self, worker: Worker, batch: Batch) -> None:
         message = worker.receive()
-        if self._cap_mb is not None and message is not Signal.DEAD and worker.peak_mb > self._cap_mb:
-            self._end_glutton(worker, batch, self._cap_mb)
+        taken_mb = 0.0 if self._cap_mb is None or message is Signal.DEAD else worker.peak_mb
+        if self._is_glutton(taken_mb):
+            self._end_glutton(worker, batch, taken_mb)
         elif isinstance(message, Outcome):
             self._take(worker, message, batch)
         elif message is Signal.READY:
@@ -200,17 +188,6 @@ class WorkerPool(Crew[Worker]):
             self._mourn(worker, batch, worker.ending, hopeless=not worker.was_killed)
         else:
             self._check_deadline(worker, batch)
-
-    def _end_glutton(self, worker: Worker, batch: Batch, cap_mb: int) -> None:
-        """End a worker that took more memory than it may. What it has just measured does not count."""
-        taken_mb = worker.peak_mb
-        self._stop([worker])
-        if worker.task is None:
-            raise InputError(
-                f"sweep.max_worker_mb: {cap_mb}: a worker takes {taken_mb:.0f} MB before it replays anything"
-            )
-        reason = f"exceed memory: the replay took more than {cap_mb} MB"
-        batch.lose(worker.task, Status.FAILED, Reason.RUNTIME_MEMORY, reason)
 
     def _stop(self, workers: list[Worker]) -> None:
         _end(workers)
@@ -226,12 +203,13 @@ def _end(workers: Sequence[Worker]) -> None:
         worker.stop()
 
 
-def recruit(sweep: SweepConfig) -> Recruits:
-    """Start the workers that the pool of a search will want."""
+def recruit(sweep: SweepConfig, *, will_replay: bool = True) -> Recruits:
+    """Start the workers that the pool of a search will want. `will_replay`: they will need our simulator."""
     if sweep.executor != "local":
         return Recruits(0)
     workers = min(sweep.parallel_evals, sweep.per_round)
-    return Recruits(_processes(workers, sweep.max_eval_seconds, sweep.max_worker_mb))
+    count = _processes(workers, sweep.max_eval_seconds, sweep.max_worker_mb)
+    return Recruits(count, will_replay=will_replay)
 
 
 def open_pool(
@@ -259,6 +237,7 @@ def open_pool(
             context,
             workers=workers,
             max_eval_seconds=max_eval_seconds,
+            max_worker_mb=max_worker_mb,
             on_end=on_end,
             time_budget=time_budget,
         )

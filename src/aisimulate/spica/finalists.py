@@ -36,6 +36,8 @@ def replay_finalists(
         if state.ledger is not None:
             state.ledger.add_attempt(_BRANCH, state.rounds + 1, task.key, outcome, cached=False)
         observer.settled(outcome, cached=False, progress=state.progress)
+        if done % config.sweep.per_round == 0 and done < len(tasks):
+            observer.phase(f"{_BRANCH}: {done} of {len(tasks)} replayed in full", state.progress)
     if state.ledger is not None:
         state.ledger.commit()
     if done < len(tasks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.config.base import U32_MAX, FieldError
+from aisimulate.config.rank import SglangConfig
 from aisimulate.core.limits import MAX_BLOCK_TOKENS, MAX_BLOCKS, MAX_GPUS, MAX_REQUESTS
 from aisimulate.spica.parallel_enum import ROLES
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from aisimulate.spica.config_workload import Workload
 
 _SMALLEST_BLOCK_TOKENS = {"sglang": 1}
+SGLANG_CHUNK_TOKENS: int = SglangConfig.model_fields["chunked_prefill_size"].default
+"""A search gives SGLang its batched tokens for the memory estimate only: prompts are cut at the default."""
 
 
 def check_space_limits(space: SearchSpace) -> None:
@@ -52,3 +55,8 @@ def _check_block(name: str, tokens: int, backends: list[str]) -> None:
         least = _SMALLEST_BLOCK_TOKENS.get(backend, 2)
         if tokens < least:
             raise FieldError(name, f"{name} must be at least {least} for {backend}, got {tokens}")
+        if backend == "sglang" and SGLANG_CHUNK_TOKENS % tokens:
+            problem = (
+                f"{name} must divide the {SGLANG_CHUNK_TOKENS} tokens of a chunk of sglang, got {tokens}"
+            )
+            raise FieldError(name, problem)

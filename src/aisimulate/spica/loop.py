@@ -147,24 +147,37 @@ class BranchSearch:
         self._context = context
         self._state = state
         self._observer = observer
+        self.granted_rounds = 0
+        self._sharing = [self.report]
         self._keys: set[str] = set()
         self._points: set[str] = set()
         self._noted: set[str] = set()
 
     def run(self, on_round: OnRound | None) -> None:
         """Run rounds until a budget is spent, the space is exhausted or the sampler stalls."""
-        for _ in range(self._budget.max_rounds):
-            if self._trials_left == 0:
-                break
+        for _ in self.rounds(on_round):
+            pass
+
+    def rounds(self, on_round: OnRound | None) -> Iterator[None]:
+        """Run a round at a time, as `run` does, and yield after each that others may follow."""
+        while self.rounds_left and self._trials_left != 0:
             attempts, stop = self._round()
             if attempts:
                 self._end_round(on_round)
-            if stop is Stop.STALLED and self._budget.is_exhaustive:
-                continue
-            if stop is not None:
+            if stop is not None and not (stop is Stop.STALLED and self._budget.is_exhaustive):
                 self._stop_early(stop, attempts)
                 return
+            yield
         self.report.stop = Stop.BUDGET
+
+    @property
+    def rounds_left(self) -> int:
+        """The rounds of its budget that it has not run, with those that were granted later."""
+        return self._budget.max_rounds + self.granted_rounds - self.report.rounds
+
+    def share_trials(self, reports: list[BranchReport]) -> None:
+        """Let the budget of trials be one of several branches, whose `reports` are these and its own."""
+        self._sharing = reports
 
     def _round(self) -> tuple[int, Stop | None]:
         """Measure up to `per_round` new feasible candidates; return the attempts and a reason to stop."""
@@ -190,7 +203,7 @@ class BranchSearch:
     @property
     def _trials_left(self) -> int | None:
         most = self._budget.max_trials
-        return None if most is None else most - self.report.attempts
+        return None if most is None else most - sum(report.attempts for report in self._sharing)
 
     def _allowed(self, attempts: int) -> int:
         """Tell how many more suggestions a round may take after `attempts`."""

@@ -29,11 +29,14 @@ class LineObserver:
 
     def __init__(self) -> None:
         self._phase = ""
+        self._told: set[str] = set()
 
     def phase(self, name: str, progress: Progress) -> None:
-        """Say what starts."""
+        """Say what starts, once."""
         self._phase = name
-        self._write(f"smart-sweep {name}")
+        if name not in self._told:
+            self._told.add(name)
+            self._write(f"smart-sweep {name}")
 
     def suggested(self, count: int) -> None:
         """Nothing to say yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.replay.part_keys import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.replay.parts import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
 from aisimulate.spica.score import pareto_front, rank
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import math
 import uuid
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aisimulate.core.collector import paused_collector
-from aisimulate.core.errors import UnsupportedError
+from aisimulate.core.errors import Terminated, UnsupportedError
 from aisimulate.replay.capabilities import CURRENT
 from aisimulate.spica.bounds import near_misses
 from aisimulate.spica.evaluate import EvaluationContext
@@ -18,7 +19,7 @@ from aisimulate.spica.executor import open_pool, recruit
 from aisimulate.spica.finalists import replay_finalists
 from aisimulate.spica.finite_space import finite_size
 from aisimulate.spica.kv_estimate import resolve_backend_version
-from aisimulate.spica.ledger import LedgerError
+from aisimulate.spica.ledger import RUNNING, LedgerError
 from aisimulate.spica.load_predictor_sweep import forecasts_matter, sweep_load_predictor
 from aisimulate.spica.loop import BranchReport, BranchSearch, SearchState, Stop
 from aisimulate.spica.observer import Observer, SilentObserver
@@ -36,9 +37,11 @@ from aisimulate.spica.samplers.vizier_sampler import AskLimits
 from aisimulate.spica.screen.goals import no_screen_reason
 from aisimulate.spica.summary import Coverage, Progress, summary_lines
 from aisimulate.spica.time_budget import TimeBudget
+from aisimulate.spica.turns import take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from aisimulate.spica.config import Candidate, SmartSearchConfig
     from aisimulate.spica.evaluator import Evaluator
@@ -58,8 +61,8 @@ _SHOWN_MISSES = 3
 class SearchResult:
     """Everything a search found. `candidates` are ranked, or the Pareto front; `outcomes` all attempts.
 
-    A search that was interrupted, spent its time (`out_of_time`) or could no longer be recorded (`problem`)
-    holds what was measured until then.
+    A search that was interrupted (`terminated`: by SIGTERM), spent its time (`out_of_time`) or could no
+    longer be recorded (`problem`) holds what was measured until then.
     """
 
     plan: SearchPlan
@@ -69,6 +72,7 @@ class SearchResult:
     branches: list[BranchReport] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     interrupted: bool = False
+    terminated: bool = False
     out_of_time: bool = False
     problem: LedgerError | None = None
 
@@ -129,6 +133,8 @@ def run_search(
 ) -> SearchResult:
     """Do the work of `run_smart_search` and keep everything; Ctrl-C ends it early with a partial result.
 
+    So does SIGTERM under the command line, which has a handler.
+
     With `ledger`, everything is written down as it happens, and what is in it is not replayed again.
     `check` holds our own replays to the invariants; a candidate that breaks one fails with its number.
     Raises also `InputError` when the ledger is that of another search, `LedgerError` when it fails before
@@ -136,10 +142,20 @@ def run_search(
     """
     observer = observer or SilentObserver()
     try:
-        with recruit(config.sweep) as recruits:
+        with recruit(config.sweep, will_replay=evaluator is None) as recruits:
             return _search(config, evaluator, sampler_factory, observer, on_round, ledger, check, recruits)
+    except SystemExit:  # such as that of a signal handler of the caller's
+        _note_ending(ledger)
+        raise
     finally:
         observer.close()
+
+
+def _note_ending(ledger: Ledger | None) -> None:
+    """Write down, if that can be, that a search which had begun was ended from outside."""
+    with suppress(LedgerError):
+        if ledger is not None and ledger.facts.get("status") == RUNNING:
+            ledger.describe(status="interrupted")
 
 
 def _search(
@@ -166,8 +182,8 @@ def _search(
         # What comes before the first suggestion does not count: each resumption gets something done.
         state.time_budget = TimeBudget(config.sweep.max_seconds)
         _search_branches(plan, context, state, result, sampler_factory, observer, on_round, screen)
-    except KeyboardInterrupt:
-        result.interrupted = True
+    except (KeyboardInterrupt, Terminated) as error:
+        result.interrupted, result.terminated = True, isinstance(error, Terminated)
     except LedgerError as error:
         result.problem = error
     except SamplerContractError as error:
@@ -263,23 +279,43 @@ def _search_branches(
     screen: BranchScreen | None,
 ) -> None:
     state.progress.total = plan.total_measurements
-    budget = plan.budget
+
+    @contextmanager
+    def opened(branch: BranchSpace, budget: Budget) -> Iterator[BranchSearch]:
+        observer.phase(branch.deployment_mode, state.progress)
+        sampler = _make_sampler(sampler_factory, branch, plan, screen)
+        search = _search_kind(plan, sampler, branch, observer)(
+            branch, sampler, budget=budget, pool=pool, context=context, state=state, observer=observer
+        )
+        result.branches.append(search.report)
+        with closing_sampler(sampler):
+            yield search
+
     with _open_pool(plan, context, state) as pool:
-        for number, branch in enumerate(plan.branches):
-            observer.phase(branch.deployment_mode, state.progress)
-            sampler = _make_sampler(sampler_factory, branch, plan, screen)
-            share = _share(budget, result.branches, len(plan.branches) - number)
-            search = _search_kind(plan, sampler, branch, observer)(
-                branch, sampler, budget=share, pool=pool, context=context, state=state, observer=observer
-            )
-            result.branches.append(search.report)
-            with closing_sampler(sampler):
-                search.run(on_round)
-            if search.report.stop is Stop.TIME:
-                result.out_of_time = True
-                break
+        if plan.config.sweep.mode_order == "interleaved":
+            with ExitStack() as stack:
+                searches = [stack.enter_context(opened(branch, plan.budget)) for branch in plan.branches]
+                take_turns(searches, on_round, lambda mode: observer.phase(mode, state.progress))
+        else:
+            _one_by_one(plan, result, opened, on_round)
+        result.out_of_time = any(report.stop is Stop.TIME for report in result.branches)
         if not replay_finalists(plan.config, state, pool, observer):
             result.out_of_time = True
+
+
+def _one_by_one(
+    plan: SearchPlan,
+    result: SearchResult,
+    opened: Callable[[BranchSpace, Budget], AbstractContextManager[BranchSearch]],
+    on_round: OnRound | None,
+) -> None:
+    """Search one branch after the other, until the time of the search is spent."""
+    for number, branch in enumerate(plan.branches):
+        share = _share(plan.budget, result.branches, len(plan.branches) - number)
+        with opened(branch, share) as search:
+            search.run(on_round)
+        if search.report.stop is Stop.TIME:
+            return
 
 
 def _search_kind(

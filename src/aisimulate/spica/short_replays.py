@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from aisimulate.replay.early_stop import FEWEST_WAVES
+from aisimulate.replay.parts import FEWEST_WAVES
 from aisimulate.spica.config_goal import OptimizationTarget
 from aisimulate.spica.deploy import scales
 from aisimulate.spica.evaluator import SHORT_SESSIONS, ReplayEvaluator

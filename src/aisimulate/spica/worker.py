@@ -17,6 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aisimulate.spica.evaluate import EvaluationContext, Prepared, measure
+from aisimulate.spica.evaluator import ReplayEvaluator, load_simulator
 from aisimulate.spica.outcome import Outcome
 from aisimulate.spica.process_memory import peak_mb
 
@@ -44,20 +45,21 @@ Message: TypeAlias = "Outcome | Signal"
 class Worker:
     """The parent's side of one worker process; making it starts the process.
 
-    It imports what it needs, takes what `join` sends it, and is ready then. `task` is the number of the task
-    it works on, `started_s` the monotonic time it was given.
+    It imports what it needs, takes what `join` sends it, and is ready then. One that `will_replay` imports
+    the simulator at once, others when what they are sent needs it. `task` is the number of the task it works
+    on, `started_s` the monotonic time it was given.
 
     Raises:
         OSError: the system has no room for another process.
         RuntimeError: this process is itself one that is being started (a script without a guard).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, will_replay: bool = False) -> None:
         self.ready = False
         self.task: int | None = None
         self.started_s = 0.0
         self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(theirs,), name="spica-worker")
+        self._process = _SPAWN.Process(target=_serve, args=(theirs, will_replay), name="spica-worker")
         try:
             self._process.start()
         finally:
@@ -146,14 +148,18 @@ def interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(pipe: Connection[Message, Any]) -> None:
+def _serve(pipe: Connection[Message, Any], will_replay: bool) -> None:
     """Work as a worker process: one task after the other, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=end_with_parent, daemon=True).start()
+    if will_replay:
+        load_simulator()
     try:
         context: EvaluationContext = pipe.recv()
     except EOFError:
         return
+    if isinstance(context.evaluator, ReplayEvaluator):
+        load_simulator()
     with suppress(EOFError, OSError):
         pipe.send(Signal.READY)
         while True:

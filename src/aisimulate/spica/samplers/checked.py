@@ -173,6 +173,9 @@ def _own_value(
 
 
 def _own_choice(name: str, value: object, choices: Sequence[Any]) -> object:
+    for choice in choices:
+        if choice is value or (type(choice) is type(value) is str and choice == value):
+            return choice  # as samplers of ours give them
     with suppress(TypeError, ValueError, OverflowError):  # what no config could have listed has no key
         key = choice_key(_plain(value))
         for choice in choices:

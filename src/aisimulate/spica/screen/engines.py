@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aisimulate.config.rank import SglangConfig
 from aisimulate.core.errors import AISimulateError
 from aisimulate.spica.kv_estimate import estimate_kv_tokens, shape_engine_key
+from aisimulate.spica.limits import SGLANG_CHUNK_TOKENS
 from aisimulate.spica.screen.columns import PoolColumns
 from aisimulate.spica.screen.step_book import StepBook
 from aisimulate.spica.screen.step_times import EngineStepTimes
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from aisimulate.spica.config import SmartSearchConfig
     from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
-
-# A search gives SGLang its batched tokens for the memory estimate only: prompts are cut at the default.
-_SGLANG_CHUNK: int = SglangConfig.model_fields["chunked_prefill_size"].default
 
 # A role of one candidate: backend, workers, tokens per pass, sequences at once.
 RolePoint = tuple[str, "ReplicaParallelConfig", int, int]
@@ -60,7 +57,7 @@ class ScreenEngines:
         number, tokens = self._number(backend, shape), self._tokens(backend, shape, role, budget)
         splits = backend == "sglang"
         held = tokens if number >= 0 else 0
-        passes = _SGLANG_CHUNK if splits else budget
+        passes = SGLANG_CHUNK_TOKENS if splits else budget
         return max(number, 0), splits, pool.replicas, shape.dp, pool.total_gpus, passes, seqs, held
 
     def _new_number(self, backend: str, shape: ParallelShape) -> int:

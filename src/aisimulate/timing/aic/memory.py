@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.errors import InputError
 from aisimulate.timing.aic.errors import NoKvBudget
 from aisimulate.timing.aic.key import check_backend
 from aisimulate.timing.aic.names import resolve_model
+from aisimulate.timing.aic.pandas_import import pandas_when_used
 from aisimulate.timing.aic.quant import resolve_modes
 from aisimulate.timing.aic.sdk import sdk_call
 
@@ -68,9 +69,7 @@ def memory_estimate(
     _check(key, max_num_tokens, memory_fraction_kind, memory_fraction)
     modes = resolve_modes(key)
     with sdk_call(str(key)):
-        from aiconfigurator_core.sdk.memory import estimate_kv_cache  # noqa: PLC0415 - costs start-up time
-
-        estimate = estimate_kv_cache(
+        estimate = _sdk_estimate(
             resolve_model(key.model, key.allow_download),
             key.system,
             key.backend,
@@ -97,6 +96,14 @@ def memory_estimate(
         communication_bytes=int(parts["comm_overhead_bytes"]),
         kv_bytes=int(estimate["total_kv_size_bytes"]),
     )
+
+
+def _sdk_estimate(*shape: Any, **settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the SDK's
+    with pandas_when_used():
+        from aiconfigurator_core.sdk.memory import estimate_kv_cache  # noqa: PLC0415 - costs start-up time
+
+    estimate: dict[str, Any] = estimate_kv_cache(*shape, **settings)
+    return estimate
 
 
 def num_gpu_blocks(
