@@ -116,6 +116,8 @@ PAIR = changed(
 )
 # The last prompt finds its beginning on the decode worker.
 SPREAD = changed(PAIR, {"spec.requests.5.arrival_time_ms": 500.0, "spec.requests.5.output_tokens": 1})
+# Six outputs on a decode worker that holds three prompts: some give way.
+CRAMMED_PAIR = changed(PAIR, {"spec.engine.decode.rank.num_gpu_blocks": 20})
 UNLINKED = changed(PAIR, {"spec.engine.prefill.rank": RANK})
 
 SYNTHETIC = {

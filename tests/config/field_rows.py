@@ -10,8 +10,12 @@ TIER = {
     f"{RANK_PATH}.kv_cache_bytes_per_token": 64,
     f"{RANK_PATH}.native_host_offload": {"num_host_blocks": 8},
 }
+DECODE_TIER = {
+    f"{ENGINE}.decode.rank.{name.removeprefix(RANK_PATH)[1:]}": value for name, value in TIER.items()
+}
 STATE = {f"{RANK_PATH}.kv_cache_bytes_per_token": 64}
 OFFLOAD = f"{RANK_PATH}.native_host_offload"
+SHARED_HOST = {f"{OFFLOAD}.scope": "cluster_shared", f"{OFFLOAD}.kv_layout_id": "one"}
 DISK = f"{RANK_PATH}.g3_offload"
 THREE_WORKERS = {"spec.topology.workers.initial_workers": 3}
 

@@ -19,6 +19,7 @@ from .field_payloads import (
     AIC_SGLANG,
     AIC_TRTLLM,
     CONFIG,
+    CRAMMED_PAIR,
     CROWD,
     DRAFTS,
     FIXED,
@@ -41,10 +42,12 @@ from .field_payloads import (
     TP_2,
 )
 from .field_rows import (
+    DECODE_TIER,
     DISK,
     ENGINE,
     OFFLOAD,
     RANK_PATH,
+    SHARED_HOST,
     STATE,
     THREE_WORKERS,
     TIER,
@@ -187,13 +190,14 @@ TABLE.add(
     ),
     native_host_offload=(
         rank(RETURNING, "mean_ttft_ms", native_host_offload={"num_host_blocks": 64}),
+        Acts(CRAMMED_PAIR, DECODE_TIER, "mean_e2e_latency_ms"),
         Refused(
-            PAIR,
-            {
-                f"{ENGINE}.decode.rank.{name.removeprefix(RANK_PATH)[1:]}": value
-                for name, value in TIER.items()
-            },
-            "native_host_offload: a value is not supported yet on decode workers",
+            changed(
+                PAIR,
+                {f"{ENGINE}.decode.dp_size": 2, f"{ENGINE}.decode.rank.prefill_schedule_interval": 2},
+            ),
+            DECODE_TIER,
+            "native_host_offload: a value is not supported with dp_size 2 and prefill_schedule_interval 2",
             Why.TIERS,
         ),
     ),
@@ -294,13 +298,46 @@ TABLE.add(
     num_host_blocks=Acts(RETURNING, {f"{OFFLOAD}.num_host_blocks": 7}, "prefix_cache_reused_ratio"),
     d2h_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.d2h_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
     h2d_bandwidth_gbps=Acts(RETURNING, {f"{OFFLOAD}.h2d_bandwidth_gbps": 0.1}, "mean_ttft_ms"),
-    scope=Refused(
-        RETURNING,
-        {f"{OFFLOAD}.scope": "cluster_shared"},
-        f'{OFFLOAD}.scope: "cluster_shared" is not supported yet (supported: "dp_rank_local"',
-        Why.TIERS,
+    scope=(
+        Acts(changed(RETURNING, THREE_WORKERS), SHARED_HOST, "mean_ttft_ms"),
+        Refused(
+            changed(RETURNING, {f"{ENGINE}.dp_size": 2, f"{RANK_PATH}.prefill_schedule_interval": 2}),
+            SHARED_HOST,
+            f'{OFFLOAD}.scope: "cluster_shared" is not supported with dp_size 2 and prefill_schedule',
+            Why.TIERS,
+        ),
     ),
     latency_to_first_byte_ms=Acts(RETURNING, {f"{OFFLOAD}.latency_to_first_byte_ms": 3.0}, "mean_ttft_ms"),
+    kv_layout_id=(
+        Refused(
+            RETURNING,
+            SHARED_HOST | {f"{OFFLOAD}.kv_layout_id": " "},
+            f"{OFFLOAD}.kv_layout_id: a name that is not blank is needed by scope cluster_shared",
+            Why.TIED,
+        ),
+        Inert(
+            RETURNING,
+            {f"{OFFLOAD}.kv_layout_id": "one"},
+            f"{OFFLOAD}.kv_layout_id: no effect with scope dp_rank_local",
+            Why.TIERS,
+        ),
+    ),
+    **{
+        f"shared_{way}_bandwidth_gbps": (
+            Acts(
+                changed(RETURNING, SHARED_HOST),
+                {f"{OFFLOAD}.shared_{way}_bandwidth_gbps": 0.1},
+                "mean_ttft_ms",
+            ),
+            Inert(
+                RETURNING,
+                {f"{OFFLOAD}.shared_{way}_bandwidth_gbps": 0.5},
+                f"{OFFLOAD}.shared_{way}_bandwidth_gbps: no effect with scope dp_rank_local",
+                Why.TIERS,
+            ),
+        )
+        for way in ("d2h", "h2d")
+    },
 )
 TABLE.add(
     DiskOffload,

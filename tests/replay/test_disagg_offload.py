@@ -73,8 +73,8 @@ def test_without_host_memory_nothing_comes_back():
     [
         (
             "decode",
-            {"native_host_offload": HOST},
-            "native_host_offload: .* not supported yet on decode workers",
+            {"native_host_offload": HOST, "prefill_schedule_interval": 2},
+            "native_host_offload: .* not supported with dp_size 2 and prefill_schedule_interval 2 on decode",
         ),
         (
             "prefill",
@@ -84,7 +84,8 @@ def test_without_host_memory_nothing_comes_back():
     ],
 )
 def test_what_has_no_rule_is_refused(stage, tiers, text):
-    engine = {role: {"rank": RANK | (tiers if role == stage else {})} for role in ("prefill", "decode")}
+    roles = {role: tiers if role == stage else {} for role in ("prefill", "decode")}
+    engine = {role: {"dp_size": 1 + (role == "decode"), "rank": RANK | more} for role, more in roles.items()}
     pools = {role: {"initial_workers": 1} for role in engine}
     requests = [{"id": "a", "arrival_time_ms": 0.0, "input_tokens": 9, "output_tokens": 2}]
     spec = {"topology": {"kind": "disaggregated", **pools}, "engine": engine, "requests": requests}

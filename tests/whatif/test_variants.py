@@ -171,6 +171,10 @@ def test_half_the_bandwidth_of_host_memory_and_disk():
     disk = value(found["slower-disk"], "spec.engine.rank.g3_offload")
     assert (disk["read_bandwidth_gbps"], disk["write_bandwidth_gbps"]) == (5.0, 5.0)
     assert "shared_read_bandwidth_gbps" not in disk
+    shared = {**tiers["native_host_offload"], "scope": "cluster_shared", "kv_layout_id": "one"}
+    found = variants(aggregated(rank={**tiers, "native_host_offload": shared}), "bandwidth")
+    host = value(found["slower-host"], "spec.engine.rank.native_host_offload")
+    assert (host["h2d_bandwidth_gbps"], host["shared_d2h_bandwidth_gbps"]) == (8.0, 40.0)
     free = {
         **tiers,
         "native_host_offload": {"num_host_blocks": 64, "h2d_bandwidth_gbps": 0, "d2h_bandwidth_gbps": 0},

@@ -7,9 +7,11 @@ from typing import Any
 
 TRACE = "<trace>"
 BACKENDS = ("vllm", "trtllm", "sglang")
-FEATURES = frozenset({"dp", "mtp", "g2", "g3", "tight", "slow", "state"})
+FEATURES = frozenset({"dp", "mtp", "g2", "g3", "shared", "both", "tight", "slow", "state"})
 GAPS_MS = (0, 0, 0, 1.5, 4.0, 12.0, 30.0)
 OUTPUTS = (0, 1, 2, 3, 5, 8, 13, 20)
+# Of a token's KV: copies that share bandwidth last whole ns for the most part, but end with no pass.
+_ODD_BYTES = 249_960
 Instance = dict[str, Any]
 
 
@@ -18,8 +20,9 @@ def instance(seed: int, kind: str, topology: str = "aggregated", with_latency: b
 
     `-dp`: attention DP always, with a prefill interval where there is one. `-mtp`: speculative decoding.
     `-g2`: host memory for all prompts, or with `-tight` so little that it must choose. `-g3`: with `-g2`, a
-    disk behind it; with `-slow` prompts come back slowly to pools that lose them soon. `-state`: a state
-    of a few blocks beside those of the tokens of a request.
+    disk behind it; with `-slow` prompts come back slowly to pools that lose them soon. `-shared`: with `-g2`,
+    one host memory for all ranks. `-both`: with `-g2`, on prefill and decode workers of pairs. `-state`: a
+    state of a few blocks beside those of the tokens of a request.
     """
     backend, *features = kind.split("-")
     if backend not in BACKENDS or not FEATURES.issuperset(features):
@@ -31,7 +34,8 @@ def instance(seed: int, kind: str, topology: str = "aggregated", with_latency: b
     if "mtp" in features:
         rank |= _speculation(draw)
     if "dp" in features:
-        rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if backend == "vllm" else 1
+        is_spaced = backend == "vllm" and "shared" not in features
+        rank["prefill_schedule_interval"] = draw.choice([1, 2, 3, 4, 7]) if is_spaced else 1
     if "g2" in features:
         rank |= _host_memory(draw, features)
     if "slow" in features:
@@ -47,7 +51,7 @@ def instance(seed: int, kind: str, topology: str = "aggregated", with_latency: b
     spec = {
         "version": 1,
         "topology": _topology(draw, disaggregated, with_latency and "mtp" not in features),
-        "engine": _engine(draw, rank, disaggregated, _dp_share(features)),
+        "engine": _engine(draw, rank, disaggregated, _dp_share(features), "both" in features),
         "record_per_request": True,
         "requests": [],
     }
@@ -83,7 +87,7 @@ def _rank(draw: random.Random, backend: str) -> dict[str, Any]:
 
 
 def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
-    return {
+    memory: dict[str, Any] = {
         "enable_prefix_caching": True,
         "kv_cache_bytes_per_token": 250_000,
         "native_host_offload": {
@@ -92,6 +96,19 @@ def _host_memory(draw: random.Random, features: list[str]) -> dict[str, Any]:
             "h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
             "latency_to_first_byte_ms": draw.choice([0.0, 0.0, 0.5, 2.0]),
         },
+    }
+    if "shared" in features:
+        memory["native_host_offload"] |= _sharing(draw)
+        memory["kv_cache_bytes_per_token"] = _ODD_BYTES
+    return memory
+
+
+def _sharing(draw: random.Random) -> dict[str, Any]:
+    return {
+        "scope": "cluster_shared",
+        "kv_layout_id": "one",
+        "shared_d2h_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
+        "shared_h2d_bandwidth_gbps": draw.choice([1.0, 0.1, 10.0, 0.25, 0.0]),
     }
 
 
@@ -178,15 +195,16 @@ def _topology(draw: random.Random, disaggregated: bool, with_latency: bool) -> d
 
 
 def _engine(
-    draw: random.Random, rank: dict[str, Any], disaggregated: bool, group_share: float
+    draw: random.Random, rank: dict[str, Any], disaggregated: bool, group_share: float, has_hosts: bool
 ) -> dict[str, Any]:
     dp_size = draw.choice([2, 2, 3]) if not disaggregated and draw.random() < group_share else 1
     role = {"dp_size": dp_size, "tensor_parallel_size": 1, "rank": rank}
     if not disaggregated:
         return role
     prefill, decode = ({**rank, "worker_type": stage} for stage in ("prefill", "decode"))
-    decode["enable_prefix_caching"] = draw.random() < 0.5
-    decode.pop("native_host_offload", None)
+    decode["enable_prefix_caching"] = draw.random() < 0.5 or has_hosts
+    if not has_hosts:
+        decode.pop("native_host_offload", None)
     if draw.random() < 0.6:
         decode["num_gpu_blocks"] = draw.choice([4, 6, 8, 12, 16, 24])
         decode["max_num_seqs"] = draw.choice([1, 2, 3, 4, 8, 16])

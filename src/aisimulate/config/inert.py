@@ -53,7 +53,7 @@ def _unused_rank(spec: ReplaySpec, stage: str | None) -> Iterator[str]:
     for name, reason in _unused_names(role, isinstance(spec.topology, Disaggregated)):
         if getattr(rank, name) != getattr(default, name):
             yield f"{path}.{name}: no effect {reason}"
-    yield from _unused_disk_settings(path, rank)
+    yield from _unused_sharing(path, rank)
     rates, drafted = rank.aic_nextn_accept_rates, rank.aic_nextn
     if rates is not None and drafted is not None and rates.count(",") >= drafted:
         yield f"{path}.aic_nextn_accept_rates: no effect beyond the first {drafted} (aic_nextn)"
@@ -61,13 +61,16 @@ def _unused_rank(spec: ReplaySpec, stage: str | None) -> Iterator[str]:
         yield f"{path}.sglang.schedule_policy: no effect without enable_prefix_caching"
 
 
-def _unused_disk_settings(path: str, rank: RankConfig) -> Iterator[str]:
-    disk = rank.g3_offload
-    if disk is None or disk.scope != "worker_local":
-        return
-    for name in ("shared_read_bandwidth_gbps", "shared_write_bandwidth_gbps"):
-        if getattr(disk, name) != type(disk).model_fields[name].default:
-            yield f"{path}.g3_offload.{name}: no effect with scope worker_local"
+def _unused_sharing(path: str, rank: RankConfig) -> Iterator[str]:
+    """Name what acts only on memory that several share."""
+    for field in ("native_host_offload", "g3_offload"):
+        tier = getattr(rank, field)
+        if tier is None or tier.scope == "cluster_shared":
+            continue
+        for name, info in type(tier).model_fields.items():
+            is_shared = name == "kv_layout_id" or name.startswith("shared_")
+            if is_shared and getattr(tier, name) != info.default:
+                yield f"{path}.{field}.{name}: no effect with scope {tier.scope}"
 
 
 def _unused_pair(spec: ReplaySpec, topology: Disaggregated) -> Iterator[str]:

@@ -59,7 +59,7 @@ class HostOffload(StrictModel):
     """A host cache tier; bandwidths in decimal GB/s, 0 is instantaneous."""
 
     num_host_blocks: PositiveCount
-    """its size"""
+    """its size: of each rank's, or with `cluster_shared` of the one"""
     d2h_bandwidth_gbps: NonNegative = 32.0
     """GPU to host, decimal :rule: 0 is instantaneous"""
     h2d_bandwidth_gbps: NonNegative = 32.0
@@ -67,8 +67,21 @@ class HostOffload(StrictModel):
     latency_to_first_byte_ms: Millis = 0.0
     """wait before the first byte of a copy moves; copies ahead of it go on meanwhile"""
     scope: Literal["dp_rank_local", "cluster_shared"] = "dp_rank_local"
-    """whose it is; host memory that ranks share (`cluster_shared`) is not simulated yet :rule: only
-    `dp_rank_local`"""
+    """a memory for each rank, whose copies follow each other, or one for all ranks of the deployment, whose
+    copies share bandwidth; there a block that is copied out keeps its place on the GPU until then"""
+    shared_d2h_bandwidth_gbps: NonNegative = 80.0
+    """GPUs to host of all ranks, decimal; only with `cluster_shared` :rule: 0 is no limit"""
+    shared_h2d_bandwidth_gbps: NonNegative = 80.0
+    """host to GPUs of all ranks, decimal; only with `cluster_shared` :rule: 0 is no limit"""
+    kv_layout_id: str | None = None
+    """a name for how blocks are laid out, on which all who share agree :rule: needed by `cluster_shared`, and
+    without effect otherwise"""
+
+    @model_validator(mode="after")
+    def _sharing_rules(self) -> Self:
+        if self.scope == "cluster_shared" and not (self.kv_layout_id or "").strip():
+            raise FieldError("kv_layout_id", "a name that is not blank is needed by scope cluster_shared")
+        return self
 
 
 class DiskOffload(StrictModel):
@@ -156,7 +169,7 @@ class RankConfig(StrictModel):
     kv_cache_bytes_per_token: PositiveCount | None = None
     """size of a token's KV on one tensor-parallel shard, as copied to host memory"""
     native_host_offload: HostOffload | None = None
-    """[host memory](#ranknative_host_offload) behind the KV cache :rule: vllm, not on decode workers; needs
+    """[host memory](#ranknative_host_offload) behind the KV cache :rule: vllm; needs
     `kv_cache_bytes_per_token` and `enable_prefix_caching`"""
     g3_offload: DiskOffload | None = None
     """a [disk](#rankg3_offload) behind host memory :rule: aggregated, dp_size 1; needs `native_host_offload`

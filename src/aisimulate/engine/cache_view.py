@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aisimulate.engine.ahead_progress import plan_known_at, plans_known_by
 from aisimulate.engine.cache_changes import CacheChanges, agreement
-from aisimulate.engine.logged_pools import LoggedOffloadPool, LoggedRadixPool, LoggedRunPool, LoggedRuns
+from aisimulate.engine.held_pool import HeldPool
+from aisimulate.engine.logged_pools import (
+    LoggedHeldPool,
+    LoggedOffloadPool,
+    LoggedRadixPool,
+    LoggedRunPool,
+    LoggedRuns,
+)
 from aisimulate.engine.offload_scheduler import Offloading
 from aisimulate.engine.run_progress import pass_end_of, passes_by
 from aisimulate.engine.sglang_scheduler import SglangScheduler
@@ -158,9 +165,10 @@ class RunCacheView(_LaggingView):
 
     def __init__(self, rank: RankScheduler, worker: Worker, lag_ns: int) -> None:
         """Look into an unused rank of `worker`; messages take `lag_ns`."""
-        pool: LoggedRuns
+        pool: Any
         if isinstance(rank, Offloading):
-            rank.host.pool = pool = LoggedOffloadPool(rank.params.num_gpu_blocks, rank.block_size)
+            kind = LoggedHeldPool if isinstance(rank.pool, HeldPool) else LoggedOffloadPool
+            rank.host.pool = pool = kind(rank.params.num_gpu_blocks, rank.block_size)
         else:
             pool = LoggedRunPool(rank.params.num_gpu_blocks, rank.block_size)
         rank.pool = self._pool = pool
@@ -325,6 +333,19 @@ class HostedCacheView(RunCacheView):
         return self._prefix(identities, limit, now_ns)
 
 
+class HeldCacheView(HostedCacheView):
+    """The cache of a rank that shares its host memory, where a block may outlive those it follows."""
+
+    __slots__ = ()
+
+    def _prefix(self, keys: list[int], limit: int, now_ns: int) -> int:
+        changes = self.changes
+        if self._worker.busy:
+            self._catch_up(now_ns)
+        hit = self._pool.match(keys, limit)[0]
+        return changes.visible(keys, 1, hit, limit, now_ns) if changes.fresh or changes.late else hit
+
+
 class DraftCacheView(RunCacheView):
     """The cache of a rank with drafts, which names every block by itself and is looked at pass by pass."""
 
@@ -364,7 +385,8 @@ def view_of(rank: RankScheduler | SglangScheduler, worker: Worker, lag_ns: int) 
     if isinstance(rank, SglangScheduler):
         return RadixCacheView(rank, worker, lag_ns)
     if isinstance(rank, Offloading):
-        return HostedCacheView(rank, worker, lag_ns)
+        is_shared = isinstance(rank.pool, HeldPool)
+        return (HeldCacheView if is_shared else HostedCacheView)(rank, worker, lag_ns)
     if isinstance(rank, StateScheduler):
         return StateCacheView(rank, worker, lag_ns)
     if isinstance(rank, SpeculativeScheduler):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections import deque
@@ -23,10 +23,12 @@ class Destinations(ABC):
 
     # No slots of its own: the ranks that it is combined with have none either.
 
+    waiting: Any  # what kind of queue, differs
     pending: deque[Handoff]
     coming: dict[Handoff, None]
     arrived: Collection[Sequence] = ()
     held: int
+    is_freed: bool = False  # whether blocks have become free while nothing runs, so that the head is tried
     _releases: int
 
     @property
@@ -35,9 +37,18 @@ class Destinations(ABC):
         return bool(self.pending) and self.pending[0].attempted != self._releases
 
     @property
+    def has_candidates(self) -> bool:
+        """Whether anybody may be let into a pass."""
+        return bool(self.waiting)
+
+    @property
     def has_seat(self) -> bool:
         """Whether the rank takes another destination at all, whatever its blocks."""
         return True
+
+    def come_to(self, now_ns: int) -> None:
+        """Let what goes on beside the passes have gone on until now: nothing does."""
+        del now_ns
 
     def attempt(self) -> Handoff | None:
         """Reserve blocks for the head of `pending`, if anything changed since it was tried last."""

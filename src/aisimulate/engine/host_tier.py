@@ -12,11 +12,11 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
 
 class HostMatch(NamedTuple):
-    """Blocks found from some block of a prompt on, and whether any of them is on its way in or to a GPU."""
+    """Blocks found from some block of a prompt on, and whether any of them is on its way in or to the GPU."""
 
     blocks: int
     in_transit: bool
@@ -25,13 +25,12 @@ class HostMatch(NamedTuple):
 class HostTier:
     """At most `capacity_blocks` blocks of prompts."""
 
-    __slots__ = ("_capacity_blocks", "_loading", "_pending", "_pinned", "_unpinned")
+    __slots__ = ("_pending", "_pinned", "_unpinned", "capacity_blocks")
 
     def __init__(self, capacity_blocks: int) -> None:
-        self._capacity_blocks = capacity_blocks
+        self.capacity_blocks = capacity_blocks
         self._pending: set[int] = set()
         self._pinned: Counter[int] = Counter()  # how many times each; none is 0
-        self._loading: set[int] = set()  # of the pinned ones
         self._unpinned: OrderedDict[int, None] = OrderedDict()  # longest unused first
 
     def holds(self, key: int) -> bool:
@@ -46,16 +45,17 @@ class HostTier:
         """Whether a block is on its way in."""
         return key in self._pending
 
-    def match(self, keys: Sequence[int], start: int) -> HostMatch:
-        """Find the blocks of a prompt from block `start` on that follow each other here."""
+    def match(self, keys: Sequence[int], start: int, loading: Container[int]) -> HostMatch:
+        """Find the blocks of a prompt from block `start` on that follow each other here.
+
+        `loading`: those that are on their way to the GPU of who asks.
+        """
         in_transit = False
         for position in range(start, len(keys)):
             key = keys[position]
-            if key in self._unpinned:
-                continue
-            if not (key in self._pinned or key in self._pending):
+            if not (key in self._unpinned or key in self._pinned or key in self._pending):
                 return HostMatch(position - start, in_transit)
-            in_transit |= key in self._pending or key in self._loading
+            in_transit |= key in loading or key in self._pending
         return HostMatch(len(keys) - start, in_transit)
 
     def touch(self, keys: Sequence[int]) -> None:
@@ -82,16 +82,21 @@ class HostTier:
         return missing
 
     @property
+    def resident_blocks(self) -> int:
+        """Blocks that can be copied out."""
+        return len(self._unpinned) + len(self._pinned)
+
+    @property
     def free_blocks(self) -> int:
         """Blocks that hold nothing."""
-        return self._capacity_blocks - len(self._unpinned) - len(self._pinned) - len(self._pending)
+        return self.capacity_blocks - len(self._unpinned) - len(self._pinned) - len(self._pending)
 
     def problem(self) -> str | None:
         """Tell what is wrong with the books, if anything is."""
         places = len(self._unpinned.keys() | self._pinned.keys() | self._pending)
-        listed = self._capacity_blocks - self.free_blocks
-        if places != listed or self.free_blocks < 0 or not self._loading <= self._pinned.keys():
-            return f"host memory lists {listed} blocks in {places} places, {len(self._loading)} being loaded"
+        listed = self.capacity_blocks - self.free_blocks
+        if places != listed or self.free_blocks < 0:
+            return f"host memory lists {listed} blocks in {places} places"
         return None
 
     def _victims(self, needed: int, kept: set[int]) -> list[int]:
@@ -126,12 +131,6 @@ class HostTier:
         for key in keys:
             self._unpinned.pop(key, None)
             self._pinned[key] += 1
-            self._loading.add(key)
-
-    def loaded(self, keys: Sequence[int]) -> None:
-        """Blocks of one prompt, in its order, have been copied to the GPU."""
-        self._loading.difference_update(keys)
-        self.release(keys)
 
     def release(self, keys: Sequence[int]) -> None:
         """Unpin blocks of one prompt, in its order; those that nobody else has pinned may be given up."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.held_pool import HeldPool
 from aisimulate.engine.offload_pool import OffloadPool
 from aisimulate.engine.radix_pool import RadixPool
 from aisimulate.engine.run_pool import Node, RunPool
 
 if TYPE_CHECKING:
     from aisimulate.engine.cache_changes import CacheChanges
+    from aisimulate.engine.held_pool import Block
     from aisimulate.engine.radix_node import RadixNode
     from aisimulate.engine.sequence import Sequence
 
@@ -106,6 +108,36 @@ class LoggedOffloadPool(LoggedRuns, OffloadPool):
     """The pool of a rank with host memory."""
 
     __slots__ = ("changes",)
+
+
+class LoggedHeldPool(HeldPool):
+    """The pool of a rank that shares its host memory."""
+
+    __slots__ = ("changes",)
+
+    changes: CacheChanges
+
+    def _evict(self, block: Block) -> None:
+        super()._evict(block)
+        if self.changes.ignored or self._is_cached(block.ids, block.position):
+            return
+        end = block.position + 1
+        while end < len(block.ids) and self._is_cached(block.ids, end):  # what lookups do not reach any more
+            end += 1
+        self.changes.removed(block.ids, block.position, end)
+
+    def quiet(self, blocks: int) -> int:
+        """Count the blocks, up to `blocks`, that can be taken before one is evicted."""
+        return min(self.free, blocks)
+
+    def extend(self, sequence: Sequence, start: int, end: int) -> None:
+        """Cache blocks, and note those that no lookup found before."""
+        keys = sequence.keys
+        assert keys is not None
+        known = self.match(keys, end)[0]
+        super().extend(sequence, start, end)
+        if known < end and not self.changes.ignored:
+            self.changes.stored(keys, max(known, start), end)
 
 
 class LoggedRadixPool(RadixPool):

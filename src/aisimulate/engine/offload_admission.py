@@ -54,7 +54,7 @@ def admit_or_load(rank: Offloading, host: HostSide, now_ns: int) -> Sequence | N
             if overtakes and rank.deferring:
                 note_overtaking(rank, sequence)
         elif verdict is Verdict.BLOCKED:
-            if running or rank.held or host.busy:
+            if running or rank.held or host.busy or not host.is_stuck(now_ns):
                 return sequence
             if _let_pass(host, sequence):
                 continue

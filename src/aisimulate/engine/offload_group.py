@@ -38,7 +38,11 @@ class OffloadGroup(GroupWorker):
     @property
     def is_linked(self) -> bool:
         """Whether other workers may change what is found here."""
-        return False
+        return any(rank.host.is_shared for rank in self._offloading)
+
+    def give_up(self) -> bool:
+        """Wait no longer for what others do; return whether anybody here did."""
+        return any(rank.give_up() for rank in self._offloading)
 
     @property
     def interrupts(self) -> bool:
@@ -48,7 +52,7 @@ class OffloadGroup(GroupWorker):
     def start(self, now_ns: int) -> bool:
         """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
         for rank in self._offloading:
-            rank.host.end_copies(now_ns)
+            rank.end_copies(now_ns)
         if not self.has_work:
             return False
         super().start(now_ns)
@@ -62,7 +66,7 @@ class OffloadGroup(GroupWorker):
 
     def _limit(self, passes: int) -> int:
         """Cut a run where a copy may end, or something else than its own members ends it."""
-        if any(rank.host.busy for rank in self._offloading):
+        if any(rank.host.is_awaited for rank in self._offloading):
             return 1
         return super()._limit(passes)
 
@@ -117,7 +121,7 @@ class OffloadCadenceGroup(OffloadGroup, CadenceGroup):
     @property
     def is_linked(self) -> bool:
         """Whether it has to be tried when something happens elsewhere."""
-        return self._restless.has_others
+        return self._restless.has_others or super().is_linked
 
     @property
     def interrupts(self) -> bool:

@@ -72,6 +72,11 @@ class Lanes:
         return bool(self._stores.copies or self._loads.copies or self.prepared)
 
     @property
+    def has_news(self) -> bool:
+        """Whether copies of others have ended that matter here."""
+        return False
+
+    @property
     def next_end_ns(self) -> int:
         """When the first copy of either direction ends."""
         return min(self._stores.next_end_ns, self._loads.next_end_ns)

@@ -8,6 +8,7 @@ from aisimulate.engine.run_pool import Node, RunPool
 
 if TYPE_CHECKING:
     from aisimulate.engine.offload_lanes import Copy
+    from aisimulate.engine.run_pool import Match
     from aisimulate.engine.sequence import Sequence
 
 
@@ -19,7 +20,7 @@ class OffloadPool(RunPool):
     taken that still are being read, in the order of the taker's blocks.
     """
 
-    __slots__ = ("fence_ns", "overwritten", "sources")
+    __slots__ = ("fence_ns", "overwritten", "read_free", "sources")
 
     def __init__(self, capacity_blocks: int, block_size: int) -> None:
         super().__init__(capacity_blocks, block_size)
@@ -27,6 +28,8 @@ class OffloadPool(RunPool):
         self.sources: dict[int, tuple[Copy, Node | None]] = {}
         self.fence_ns = 0
         self.overwritten: list[int] = []
+        # Of the free blocks, the last freed last, who reads each; empty if nobody reads any.
+        self.read_free: list[Copy | None] = []
 
     def take(self, blocks: int) -> None:
         """Allocate blocks for a pass, which then may not compute before `fence_ns`."""
@@ -38,6 +41,8 @@ class OffloadPool(RunPool):
         """Allocate blocks; return the instant from which on all of them may be written (0 = any)."""
         self.overwritten = []
         evicted, ready_ns = blocks - self.free, 0
+        if self.read_free:
+            ready_ns = self._take_free(min(blocks, self.free), max(0, evicted))
         if self.sources and evicted > 0:
             for index, copy in self._next_evicted(evicted):
                 ready_ns = max(ready_ns, copy.end_ns)
@@ -45,6 +50,48 @@ class OffloadPool(RunPool):
                 self.overwritten.append(evicted - 1 - index)
         super().take(blocks)
         self.settle()
+        return ready_ns
+
+    def receive(self, sequence: Sequence, match: Match, fresh: int) -> bool:
+        """Let a sequence hold a match and fresh blocks, or nothing if any of these is still being read.
+
+        In that case they have been evicted, and the match is as good as just used.
+        """
+        if match[0]:
+            self.pin(sequence, match)
+        from_free = min(fresh, self.free)
+        evicted = fresh - from_free
+        tokens: list[Copy | None] = [None] * evicted
+        if self.sources and evicted:
+            for index, copy in self._next_evicted(evicted):
+                tokens[index] = copy
+        top = self.read_free[-from_free:] if from_free else []
+        if not any(tokens) and not any(top):
+            self.take(fresh)
+            return True
+        if not self.read_free:
+            self.read_free = [None] * self.free
+        super().take(fresh)
+        self.settle()
+        super().give_back(fresh)
+        self.read_free += tokens
+        self.release(sequence, 0, cached=True)
+        return False
+
+    def give_back(self, blocks: int) -> None:
+        """Let blocks be free again."""
+        super().give_back(blocks)
+        if self.read_free:
+            self.read_free += [None] * blocks
+
+    def _take_free(self, blocks: int, first: int) -> int:
+        """Take free blocks, the last freed first, numbered from `first`; return when all may be written."""
+        ready_ns, free = 0, self.read_free
+        for number in range(first, first + blocks):
+            copy = free.pop()
+            if copy is not None:
+                ready_ns = max(ready_ns, copy.end_ns)
+                self.overwritten.append(number)
         return ready_ns
 
     def _next_evicted(self, count: int) -> list[tuple[int, Copy]]:
@@ -101,6 +148,9 @@ class OffloadPool(RunPool):
             source = self.sources.get(key)
             if source is not None and source[0] is copy:
                 del self.sources[key]
+        if copy in self.read_free:
+            free = [None if reader is copy else reader for reader in self.read_free]
+            self.read_free = free if any(free) else []
 
 
 def _second_copy(sequence: Sequence, position: int) -> Node | None:

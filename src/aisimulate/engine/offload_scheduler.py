@@ -14,6 +14,7 @@ from aisimulate.engine import stepwise
 from aisimulate.engine.cadence import CadenceScheduler
 from aisimulate.engine.decode_set import running_order
 from aisimulate.engine.fused import FusedScheduler
+from aisimulate.engine.held_pool import HeldPool
 from aisimulate.engine.offload_admission import admit_or_load
 from aisimulate.engine.offload_lanes import NEVER_NS
 from aisimulate.engine.offload_pool import OffloadPool
@@ -21,6 +22,7 @@ from aisimulate.engine.offload_state import HostSide
 from aisimulate.engine.prefill_rank import PrefillRank
 from aisimulate.engine.scheduler import RankScheduler
 from aisimulate.engine.sequence import EVERY_BLOCK
+from aisimulate.engine.shared_host import SharedHostSide
 
 if TYPE_CHECKING:
     from aisimulate.core.protocols import PassTimer
@@ -45,10 +47,14 @@ class Offloading(RankScheduler):
         self, params: RankParams, timer: PassTimer, offload: OffloadParams, disk: DiskTier | None = None
     ) -> None:
         super().__init__(params, timer)
-        self.pool = OffloadPool(params.num_gpu_blocks, self.block_size)
+        is_shared = offload.shared is not None
+        self.pool = (HeldPool if is_shared else OffloadPool)(params.num_gpu_blocks, self.block_size)
         self.ends_alone = False  # a pool of this kind does more
         # The slot is in the subclasses: two bases with slots of their own cannot be joined.
-        self.host = HostSide(offload, self.pool, disk)  # type: ignore[misc]
+        side = SharedHostSide if is_shared else HostSide
+        self.host = side(offload, self.pool, disk)  # type: ignore[misc]
+        if offload.shared is not None:
+            offload.shared.ranks.append(self)
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""
@@ -76,16 +82,32 @@ class Offloading(RankScheduler):
         """Whether a pass can start."""
         return bool(self.waiting or self.decoders.count or self.partial or self.host.next_aside() is not None)
 
+    def give_up(self) -> bool:
+        """Wait no longer for what other ranks do; return whether anybody here did."""
+        is_waiting = self.host.is_shared and self.has_work and not self.is_running
+        return is_waiting and self.host.give_up()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether anybody was admitted and has not ended."""
+        is_computing = self.joining or (self.done and self.host.in_pass)
+        return bool(self.decoders.count or self.partial or is_computing or self.held)
+
     @property
     def wake_ns(self) -> int:
-        """When a copy ends for which a request waits."""
+        """When a copy ends for which a request waits, or which decides when a block is free."""
         host = self.host
-        return host.next_end_ns if self.waiting or host.aside else NEVER_NS
+        is_awaited = self.waiting or host.aside or (self.held and host.is_shared)
+        return host.next_end_ns if is_awaited else NEVER_NS
 
     @property
     def background_ns(self) -> int:
         """When a copy ends that matters though no request waits: what goes on to the disk goes on then."""
         return NEVER_NS if self.host.disk is None else self.host.next_end_ns
+
+    def end_copies(self, now_ns: int) -> None:
+        """Let everything happen that copies bring about by `now_ns`."""
+        self.host.end_copies(now_ns)
 
     def plan(self, now_ns: int) -> int:
         """Begin a pass at `now_ns`; return the number of identical passes planned (1 unless a run)."""
@@ -106,7 +128,7 @@ class Offloading(RankScheduler):
         opening = self._begin(now_ns)
         recalls = False
         if (self.waiting or host.aside) and not self.preempted:
-            blocked = admit_or_load(self, host, now_ns)
+            blocked = self.let_in(now_ns)
             recalls = blocked is not None and (host.recalls(blocked) or self._may_load(blocked))
         if host.unstored:
             self._store()
@@ -122,6 +144,10 @@ class Offloading(RankScheduler):
         """Whether one that waits, but not for room, would load blocks if the GPU lost them meanwhile."""
         waits_for_room = not self.deferring and self.params.enable_chunked_prefill
         return not waits_for_room and self.host.backs(blocked)
+
+    def let_in(self, now_ns: int) -> Sequence | None:
+        """Admit from the queue and from those set aside; return who has to wait for room or for budget."""
+        return admit_or_load(self, self.host, now_ns)
 
     def _begin(self, now_ns: int) -> int:
         """Schedule what runs already; return the blocks that decoders open."""
@@ -157,6 +183,7 @@ class Offloading(RankScheduler):
             self.decoders.count or host.scheduled or self.rejected or self.preempted or waiting_ns
         )
         if not host.idle:
+            host.in_pass = True
             host.progressed()
         self._price()
         self.pass_ns += waiting_ns
@@ -201,12 +228,17 @@ class Offloading(RankScheduler):
 
     def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
         """End the planned pass, or the first `passes` of the planned run; return what became terminal."""
+        self.host.in_pass = False
         terminal = super().commit(passes, first_end_ns, end_ns)
         for sequence in terminal:
             self.host.leave(sequence)
         if self.host.busy:
-            self.host.end_pass(end_ns)
+            self.end_pass(end_ns)
         return terminal
+
+    def end_pass(self, now_ns: int) -> None:
+        """Let copies begin and end with a pass."""
+        self.host.end_pass(now_ns)
 
 
 class OffloadScheduler(Offloading):

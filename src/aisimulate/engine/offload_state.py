@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.host_tier import BlockIdentities, HostTier
@@ -56,18 +57,22 @@ class HostSide:
     """The host memory of one rank, its lanes, maybe a `disk` behind it, and the requests that wait for them.
 
     `aside`: requests that were passed over because of a copy, in order; they are looked at again before
-    those that wait, once any copy has ended. `unstored`: running requests with blocks to offer.
+    those that wait, once any copy has ended. `unstored`: running requests with blocks to offer. `loading`:
+    blocks on their way to this rank.
     `tail_blocks`: sum over restored requests that are not admitted yet. Of the pass being planned:
     `scheduled`, the requests with a chunk and the blocks they found on the GPU; `unwritten`, per block on
     space that still is being read, who computes it there.
     """
 
     __slots__ = (
+        "_places",
         "aside",
         "disk",
         "identities",
         "idle",
+        "in_pass",
         "lanes",
+        "loading",
         "pool",
         "reused_tokens",
         "scheduled",
@@ -79,15 +84,15 @@ class HostSide:
     )
 
     def __init__(self, params: OffloadParams, pool: OffloadPool, disk: DiskTier | None = None) -> None:
-        self.tier = HostTier(params.num_host_blocks)
+        self.tier = self._make_tier(params)
         self.disk = None if disk is None else DiskSide(disk, self.tier)
-        self.lanes = Lanes(
-            params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps, params.latency_ns
-        )
+        self.lanes = self._make_lanes(params)
+        self.loading: set[int] = set()
         self.identities = params.identities or BlockIdentities()
         self.pool = pool
         self.states: dict[Sequence, PromptState] = {}
         self.aside: dict[Sequence, PromptState] = {}
+        self._places: deque[Sequence] = deque()  # those set aside, in order, and such as no longer are
         self.unstored: dict[Sequence, None] = {}
         self.scheduled: dict[Sequence, int] = {}
         self.unwritten: dict[int, list[Sequence]] = {}
@@ -98,6 +103,15 @@ class HostSide:
             0,
         ]  # of completed requests: by GPU, host, disk
         self.idle = False  # whether the pass that was planned last does nothing
+        self.in_pass = False  # whether it is in flight, where it is not one of a run
+
+    def _make_tier(self, params: OffloadParams) -> HostTier:
+        return HostTier(params.num_host_blocks)
+
+    def _make_lanes(self, params: OffloadParams) -> Lanes:
+        return Lanes(
+            params.block_bytes, params.d2h_bandwidth_gbps, params.h2d_bandwidth_gbps, params.latency_ns
+        )
 
     # Requests -----------------------------------------------------------------------------------------
 
@@ -111,23 +125,39 @@ class HostSide:
 
     def next_aside(self) -> Sequence | None:
         """Give the first request set aside that may be looked at again; with a disk, a restored one first."""
+        aside = self.aside
+        if not aside:
+            return None
         if self.disk is not None:
-            for sequence, state in self.aside.items():
-                if state.restored and not state.asleep:
+            for sequence in self._places:
+                if sequence in aside and aside[sequence].restored and not aside[sequence].asleep:
                     return sequence
-        for sequence, state in self.aside.items():
-            if not state.asleep:
-                return sequence
-        return None
+        if all(state.asleep for state in aside.values()):
+            return None
+        while self._places[0] not in aside:
+            self._places.popleft()
+        return next(each for each in self._places if each in aside and not aside[each].asleep)
 
     def set_aside(self, sequence: Sequence) -> None:
-        """Pass a request over until a copy has ended; it keeps its place among those set aside."""
-        state = self.aside[sequence] = self.states[sequence]
+        """Pass a request over until a copy has ended.
+
+        It keeps its place among those set aside, also the one that it had before it was let in and gave way,
+        as long as somebody before it is still there.
+        """
+        state = self.states[sequence]
+        if sequence not in self.aside:
+            self.aside[sequence] = state
+            self._places.append(sequence)
         state.asleep = True
+
+    def _take_out(self, sequence: Sequence) -> None:
+        """Count a request among those set aside no more."""
+        if self.aside.pop(sequence, None) is not None and self._places[0] is sequence:
+            self._places.popleft()
 
     def put_first(self, sequence: Sequence) -> None:
         """Look at a request before all others that were set aside."""
-        self.aside = {sequence: self.aside.pop(sequence), **self.aside}
+        self._places.appendleft(sequence)
 
     def leave(self, sequence: Sequence) -> None:
         """A request completed, was rejected, or is handed over: count what it found here, and forget it."""
@@ -144,7 +174,7 @@ class HostSide:
         state = self.states.pop(sequence, None)
         if state is not None:
             self.tail_blocks -= state.tail_blocks
-        self.aside.pop(sequence, None)
+        self._take_out(sequence)
         self.unstored.pop(sequence, None)
 
     @property
@@ -158,9 +188,23 @@ class HostSide:
         return self.lanes.busy or (self.disk is not None and self.disk.busy)
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether the end of a copy may matter here: of one of this rank, or of others that share."""
+        return self.busy or (self.is_shared and bool(self.aside))
+
+    def is_stuck(self, now_ns: int) -> bool:
+        """Whether nothing that goes on elsewhere may help a rank where nothing runs and nothing arrives."""
+        del now_ns
+        return True
+
+    def give_up(self) -> bool:
+        """Take it that nothing goes on elsewhere; return whether that was not taken for granted."""
+        return False
+
+    @property
     def may_run_on(self) -> bool:
         """Whether passes that take no blocks from anybody may go on up to `next_end_ns` as one run."""
-        return not (self.lanes.prepared or self.is_shared)
+        return not (self.lanes.prepared or self.is_shared or self.pool.read_free)
 
     @property
     def next_end_ns(self) -> int:
@@ -177,7 +221,7 @@ class HostSide:
         if first < len(state.keys):
             has_to_wait = disk is not None and disk.stage(state, first, now_ns)
             if not has_to_wait:
-                blocks, has_to_wait = self.tier.match(state.keys, first)
+                blocks, has_to_wait = self.tier.match(state.keys, first, self.loading)
         self.tier.touch(state.keys)
         return blocks, has_to_wait
 
@@ -212,17 +256,17 @@ class HostSide:
         stores: list[Copy] = []
         disk = self.disk
         for copy in self.lanes.pop_ended(now_ns):
+            self._land(copy)
             if copy.is_load:
-                self.tier.loaded(copy.keys)
+                self.loading.difference_update(copy.keys)
                 loads.append(copy)
             else:
-                self.tier.arrive(copy.keys, held=disk is not None)
                 stores.append(copy)
                 self.pool.forget(copy)
                 state = self.states.get(copy.sequence)
                 if state is not None and state.store is copy:
                     state.store = None
-        ended = bool(loads or stores)
+        ended = bool(loads or stores) or self.lanes.has_news
         if disk is not None:
             for copy in stores:
                 disk.store(copy.keys, now_ns)
@@ -236,11 +280,21 @@ class HostSide:
                 state.asleep = False
         return ended
 
-    def end_pass(self, now_ns: int) -> None:
-        """Submit the stores of the pass that ends now; those that take no time have ended at once."""
-        self.end_copies(now_ns)
+    def _land(self, copy: Copy) -> None:
+        """A copy has ended: what it brought to the host is there, what it took need not be kept."""
+        if copy.is_load:
+            self.tier.release(copy.keys)
+        else:
+            self.tier.arrive(copy.keys, held=self.disk is not None)
+
+    def end_pass(self, now_ns: int) -> bool:
+        """Submit the stores of the pass that ends now; those that take no time have ended at once.
+
+        Return whether any copy has ended.
+        """
+        ended = self.end_copies(now_ns)
         self.lanes.submit_stores(now_ns)
-        self.end_copies(now_ns)
+        return self.end_copies(now_ns) or ended
 
     def load(self, sequence: Sequence, blocks: int, now_ns: int, known_blocks: int) -> None:
         """Start to load `blocks` blocks behind the `found_blocks` that the sequence holds."""
@@ -252,6 +306,7 @@ class HostSide:
         self.tail_blocks += state.tail_blocks
         state.load = Copy(sequence, state.keys[first : state.restored], is_load=True)
         self.tier.load(state.load.keys)
+        self.loading.update(state.load.keys)
         self.lanes.submit_load(state.load, max(now_ns, ready_ns))
 
     def progressed(self) -> None:
@@ -285,7 +340,7 @@ class HostSide:
 
     def admitted(self, sequence: Sequence, reused_tokens: int, block_size: int) -> None:
         """A request left the queue: what was kept for it is its own, and its reuse is split by tier."""
-        self.aside.pop(sequence, None)
+        self._take_out(sequence)
         state = self.states[sequence]
         host_tokens = disk_tokens = 0
         if state.restored:

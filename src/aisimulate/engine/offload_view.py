@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisimulate.engine.held_pool import HeldPool
+from aisimulate.engine.pass_view import BlockAudit
 from aisimulate.engine.vllm_view import VllmRankView
 
 if TYPE_CHECKING:
     from aisimulate.engine.offload_scheduler import Offloading
-    from aisimulate.engine.pass_view import BlockAudit, Gauges
+    from aisimulate.engine.pass_view import Gauges
 
 
 class OffloadView(VllmRankView):
@@ -28,10 +30,17 @@ class OffloadView(VllmRankView):
         gauges = super().gauges(run_passes)
         return gauges._replace(waiting_requests=gauges.waiting_requests + len(self._rank.host.aside))
 
+    def _audit_held(self, pool: HeldPool) -> BlockAudit:
+        """Count blocks one by one."""
+        held, private = pool.held_blocks, list(self._private_blocks())
+        return BlockAudit(held + sum(private), pool.cached_blocks, held + len(private))
+
     @property
     def kept_blocks(self) -> int:
-        """Most blocks that are held for requests that do not run yet; they may share some."""
-        return sum(state.restored for state in self._rank.host.aside.values())
+        """Most blocks that are held though nobody runs, for requests or for stores; they may share some."""
+        pool = self._rank.pool
+        stored = pool.read_blocks if isinstance(pool, HeldPool) else 0
+        return stored + sum(state.restored for state in self._rank.host.aside.values())
 
     def tier_problem(self) -> str | None:
         """Tell what does not add up in host memory or on the disk."""
@@ -41,7 +50,8 @@ class OffloadView(VllmRankView):
 
     def audit(self) -> BlockAudit:
         """Count the blocks as on any rank, and those that loads are to fill."""
-        audit = super().audit()
+        pool = self._rank.pool
+        audit = self._audit_held(pool) if isinstance(pool, HeldPool) else super().audit()
         arriving = [
             state.restored - state.found_blocks
             for state in self._rank.host.aside.values()

@@ -37,6 +37,10 @@ class OffloadWorker(RankWorker):
         """Whether other workers may change what is found here."""
         return self._rank.host.is_shared
 
+    def give_up(self) -> bool:
+        """Wait no longer for what others do; return whether anybody here did."""
+        return self._rank.give_up()
+
     @property
     def interrupts(self) -> bool:
         """Whether passes in flight elsewhere must not go on as runs."""
@@ -45,7 +49,7 @@ class OffloadWorker(RankWorker):
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was anything to do."""
         rank = self._rank
-        rank.host.end_copies(now_ns)
+        rank.end_copies(now_ns)
         if not rank.has_work:
             return False
         self.plans += 1

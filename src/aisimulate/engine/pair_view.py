@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aisimulate.engine.destinations import Destinations
+from aisimulate.engine.offload_scheduler import Offloading
+from aisimulate.engine.offload_view import OffloadView
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_view import SglangRankView
 from aisimulate.engine.speculative import SpeculativeScheduler
@@ -24,6 +26,8 @@ def pair_view(rank: Any, index: int) -> RankView:  # noqa: ANN401 - of three kin
     """Make the view of a rank of a pool."""
     if isinstance(rank, SglangScheduler):
         return _SglangPairView(rank, index)
+    if isinstance(rank, Offloading):
+        return _OffloadPairView(rank, index)
     return _DraftPairView(rank, index) if isinstance(rank, SpeculativeScheduler) else _PairView(rank, index)
 
 
@@ -108,6 +112,10 @@ class _PairView(_Handing, VllmRankView):
             work.admitted = work.dequeued = [s for s in entered if self._admitted.is_new(s, now_ns)]
             work.cached = [s for s in work.cached if s not in rank.done]  # they end without a forward
         return work
+
+
+class _OffloadPairView(_PairView, OffloadView):
+    __slots__ = ()
 
 
 class _DraftPairView(_Handing, SpeculativeRankView):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aisimulate.engine.host_tier import BlockIdentities
+    from aisimulate.engine.shared_host import SharedHost
 
 
 @dataclass(slots=True, frozen=True)
@@ -80,7 +81,8 @@ class OffloadParams:
     """Host memory of one rank: its blocks, bytes of a block, decimal GB/s to it and back (0 = at once).
 
     Every copy waits `latency_ns` before its first byte moves; the lane is free for others meanwhile. Ranks
-    that share blocks have their `identities` in common.
+    that share blocks have their `identities` in common. `shared`: the memory itself, where it is one for all;
+    then bandwidths are those of each rank.
     """
 
     num_host_blocks: int
@@ -89,6 +91,17 @@ class OffloadParams:
     h2d_bandwidth_gbps: float = 32.0
     latency_ns: int = 0
     identities: BlockIdentities | None = None
+    shared: SharedHost | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class SharedHostParams:
+    """Host memory of all ranks: its blocks, bytes of a block, decimal GB/s to it and back (0 = no limit)."""
+
+    num_blocks: int
+    block_bytes: int
+    d2h_gbps: float = 80.0
+    h2d_gbps: float = 80.0
 
 
 @dataclass(slots=True, frozen=True)

@@ -183,6 +183,11 @@ class WatchedWorker:
         """Whether other workers may change what is found here."""
         return getattr(self._inner, "is_linked", False)
 
+    def give_up(self) -> bool:
+        """Wait no longer for what others do; return whether anybody here did."""
+        give_up = getattr(self._inner, "give_up", None)
+        return give_up is not None and give_up()
+
     @property
     def interrupts(self) -> bool:
         """Whether passes in flight elsewhere must not go on as runs."""

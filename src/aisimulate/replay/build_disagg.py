@@ -14,6 +14,7 @@ from aisimulate.replay.build_scaled import PoolPlan, Wired, scaled_pair, scales
 from aisimulate.replay.calibrated import ttft_ratio_of
 from aisimulate.replay.destination_first import DestinationFirstFleet
 from aisimulate.replay.disagg_fleet import DisaggFleet
+from aisimulate.replay.engines import shared_host
 from aisimulate.replay.frontend import frontend_of
 from aisimulate.replay.observe.arrivals import Routers
 from aisimulate.replay.observe.fleet import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from aisimulate.config.spec import ReplaySpec, WorkerPool
     from aisimulate.core.protocols import PassTimer
     from aisimulate.engine.protocols import Worker
+    from aisimulate.engine.shared_host import SharedHost
     from aisimulate.replay.destination_first import FirstDestination
     from aisimulate.replay.disagg_fleet import Source
     from aisimulate.replay.fleet import Placement
@@ -80,7 +82,8 @@ def build_disaggregated(
     spec = execution.spec
     topology = spec.topology
     assert isinstance(topology, Disaggregated)
-    prefill, decode = _pool(execution, "prefill"), _pool(execution, "decode")
+    host = _shared_host(execution)
+    prefill, decode = _pool(execution, "prefill", host), _pool(execution, "decode", host)
     workload = workload_of(execution, prefill.rank, decode.rank, decode.role, len(decode.workers))
     driver = drive(workload, prefill.rank.block_size)
     frontend = frontend_of(spec, ttft_ratio_of(execution))
@@ -205,13 +208,25 @@ def _placed(
     return _Placed(told, traffic, traffic.placements(), routes, routing.provenance)
 
 
-def _pool(execution: Execution, stage: str) -> _Pool:
+def _shared_host(execution: Execution) -> SharedHost | None:
+    """Make the host memory that ranks of both pools share, if any do; they have been found to agree on it."""
+    for stage in ("prefill", "decode"):
+        rank = execution.spec.engine.role(stage).rank
+        tier = rank.native_host_offload
+        if tier is not None and (host := shared_host(rank, tier)) is not None:
+            return host
+    return None
+
+
+def _pool(execution: Execution, stage: str, host: SharedHost | None) -> _Pool:
     """Settle capacity and timing of one role, each by itself, and make its workers."""
     timed = timed_rank(execution, stage)
     role, rank = timed.role, timed.rank
     timer = OneSidedTimer(timed.timer, prefills=stage == "prefill")
     replicas = getattr(execution.spec.topology, stage).initial_workers
-    make = partial(pair_worker, rank, timer, stage, role.dp_size)
+    tier = rank.native_host_offload
+    is_private = tier is None or tier.scope == "dp_rank_local"
+    make = partial(pair_worker, rank, timer, stage, role.dp_size, None if is_private else host)
     workers = [make(number) for number in range(replicas)]
     return _Pool(role, rank, timer, make, workers, timed.provenance, timed.notes)
 

@@ -11,6 +11,7 @@ from aisimulate.config.messages import quoted, show
 from aisimulate.core.errors import InputError, UnsupportedError, nearest
 from aisimulate.replay.look_ahead_rules import require_look_ahead
 from aisimulate.replay.placement_policies import policy_names
+from aisimulate.replay.tier_rules import require_scalable_tiers, require_tiers
 from aisimulate.workload.formats import TRACE_FORMATS
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def require_supported(
     _require_placement(spec, capabilities.placements)
     _require_routable(spec, capabilities)
     _require_scaling(spec, capabilities.scalings)
-    _require_topology_for_tiers(spec)
+    require_tiers(spec)
     require_look_ahead(spec)
     from aisimulate.replay.frontend import frontend_of  # noqa: PLC0415 - brings engines that a search does not need
 
@@ -155,28 +156,7 @@ def require_scalable(spec: ReplaySpec, capabilities: Capabilities = CURRENT) -> 
         if spec.topology.kind == "disaggregated":
             backends = capabilities.scaled_pair_backends
             _require(f"{path}.backend", "backend of pairs of pools that scale", rank.backend, backends)
-
-
-def _require_topology_for_tiers(spec: ReplaySpec) -> None:
-    """Refuse memory behind the GPU where its rules are not known."""
-    for stage in spec.stages:
-        role, path = spec.engine.role(stage), spec.engine.rank_path(stage)
-        if role.rank.native_host_offload is None:
-            continue
-        if role.rank.native_host_offload.scope != "dp_rank_local":
-            problem = (
-                '"cluster_shared" is not supported yet (supported: "dp_rank_local"; a disk can be shared)'
-            )
-            raise UnsupportedError(f"{path}.native_host_offload.scope: {problem}")
-        if stage == "decode":
-            problem = "a value is not supported yet on decode workers (supported there: null)"
-            raise UnsupportedError(f"{path}.native_host_offload: {problem}")
-        if stage == "prefill" and role.rank.g3_offload is not None:
-            problem = "a value is not supported in a disaggregated topology (supported there: null)"
-            raise UnsupportedError(f"{path}.g3_offload: {problem}")
-        if role.rank.g3_offload is not None and role.dp_size != 1:
-            problem = f"a value is not supported with dp_size {role.dp_size}: ranks of a group have no rule"
-            raise UnsupportedError(f"{path}.g3_offload: {problem} by which to share a disk (supported: 1)")
+    require_scalable_tiers(spec)
 
 
 def _ranks(spec: ReplaySpec) -> Iterator[tuple[str, RankConfig]]:

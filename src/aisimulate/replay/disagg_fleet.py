@@ -40,9 +40,12 @@ class Destination(Protocol):
     """What the event loop needs of a decode rank besides its passes."""
 
     @property
-    def waiting(self) -> Collection[Sequence]: ...  # noqa: D102
+    def has_candidates(self) -> bool: ...  # noqa: D102
     @property
     def pending(self) -> Collection[Handoff]: ...  # noqa: D102
+    @property
+    def is_freed(self) -> bool: ...  # noqa: D102
+    def come_to(self, now_ns: int) -> None: ...  # noqa: D102
     def accept(self, handoff: Handoff) -> bool: ...  # noqa: D102
     def attempt(self) -> Handoff | None: ...  # noqa: D102
     def activate(self, handoff: Handoff) -> None: ...  # noqa: D102
@@ -257,7 +260,14 @@ class DisaggFleet(Fleet):
             unblocked = [rank.unblock() for rank in ranks]
             if any(unblocked):
                 self._blocked.append(index)
+        if self._linked:
+            self._blocked += [index for index in self._idle_linked() if self._gives_up(index)]
         return self.end_ns if self._blocked else NEVER
+
+    def _gives_up(self, index: int) -> bool:
+        """Let a worker no longer wait for what others do; return whether it did."""
+        give_up = getattr(self._workers[index], "give_up", None)
+        return give_up is not None and give_up()
 
     def _catch_up(self) -> None:
         """Let the decode workers that fell behind do all they can do by themselves."""
@@ -318,6 +328,7 @@ class DisaggFleet(Fleet):
             if len(deferred) > 1:
                 deferred.sort(key=_rank_order)
             self._actions += [(action, handoff) for _, action, handoff in deferred]
+        was_busy = self._workers[index].busy
         terminal = self._workers[index].finish()
         if index < self._first_decode:
             for source in terminal:
@@ -331,11 +342,29 @@ class DisaggFleet(Fleet):
             for request in terminal:
                 self._driver.on_terminal(request, now_ns)
             self._look_for_arrivals()
-        self._retry_all(index)
+        if was_busy or self._is_freed(index):
+            self._retry_all(index)
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
+        if self._linked:  # what others did may let any of those that share go on
+            candidates = [*candidates, *self._idle_linked()]
         if len(candidates) > 1:
             candidates = sorted(set(candidates))
+        self._start_all(candidates, now_ns)
+        while self._linked and (idle := self._idle_linked()):
+            self._start_all(idle, now_ns)
+            if idle == self._idle_linked():
+                break
+        if self._may_sleep:
+            self._set_alarms(candidates, now_ns)
+
+    def _idle_linked(self) -> list[int]:
+        sleepers = enumerate(self._sleepers)
+        linked = (index for index, sleeper in sleepers if sleeper is not None and sleeper.is_linked)
+        return [index for index in linked if not self._workers[index].busy]
+
+    def _start_all(self, candidates: list[int], now_ns: int) -> None:
+        """Start passes on idle workers in worker order."""
         for index in candidates:
             worker = self._workers[index]
             laggard = self._laggards[index]
@@ -351,13 +380,16 @@ class DisaggFleet(Fleet):
                         self._finish(index, now_ns)
                 elif index < self._first_decode or not self._ends_without_work(index):
                     break
-        if self._may_sleep:
-            self._set_alarms(candidates, now_ns)
 
     def _ends_without_work(self, index: int) -> bool:
         """Try destinations at the end of a pass in which all of the queue had to wait."""
         ranks = self._destinations[index - self._first_decode]
-        return any(rank.waiting for rank in ranks) and self._retry_all(index)
+        is_tried = any(rank.has_candidates for rank in ranks) or self._is_freed(index)
+        return is_tried and self._retry_all(index)
+
+    def _is_freed(self, index: int) -> bool:
+        """Whether blocks of a decode worker have become free beside its passes."""
+        return any(rank.is_freed for rank in self._destinations[index - self._first_decode])
 
     def _between_passes(self, index: int) -> bool:
         """Whether a worker is idle at this instant; a run in flight ends at its next boundary."""
@@ -434,6 +466,7 @@ class DisaggFleet(Fleet):
 
     def _retry(self, rank: Destination) -> bool:
         """Reserve blocks for the destination at the head of a rank's queue, if there are any now."""
+        rank.come_to(self._now_ns)
         handoff = rank.attempt()
         if handoff is None:
             return False

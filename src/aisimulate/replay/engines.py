@@ -17,11 +17,18 @@ from aisimulate.engine.look_ahead import make_ahead_rank
 from aisimulate.engine.offload_group import OffloadCadenceGroup, OffloadGroup, Restless
 from aisimulate.engine.offload_scheduler import make_offload_rank
 from aisimulate.engine.offload_worker import OffloadWorker
-from aisimulate.engine.params import DiskParams, OffloadParams, RankParams, SglangParams
+from aisimulate.engine.params import (
+    DiskParams,
+    OffloadParams,
+    RankParams,
+    SglangParams,
+    SharedHostParams,
+)
 from aisimulate.engine.ranks import make_rank, make_sglang_rank
 from aisimulate.engine.sglang_ahead import AheadSglangWorker
 from aisimulate.engine.sglang_ahead_drafts import make_ahead_sglang_rank
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
+from aisimulate.engine.shared_host import SharedHost
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
@@ -86,7 +93,8 @@ def _offload_maker(
     """Prepare workers each of whose ranks has host memory of its own, and maybe a disk behind it."""
     params, disk = rank_params(rank), None if rank.g3_offload is None else disk_params(rank, rank.g3_offload)
     is_shared = disk is not None and disk.is_shared
-    offload = offload_params(rank, tier, BlockIdentities() if is_shared else None)
+    identities = BlockIdentities() if is_shared else None
+    offload = offload_params(rank, tier, shared_host(rank, tier), identities)
     shared_disk = DiskTier(disk) if disk is not None and is_shared else None
     restless = Restless()
 
@@ -141,11 +149,31 @@ def rank_params(rank: RankConfig) -> RankParams:
     )
 
 
+def shared_host(rank: RankConfig, tier: HostOffload) -> SharedHost | None:
+    """Make the host memory of all ranks; None if each has one of its own."""
+    if tier.scope == "dp_rank_local":
+        return None
+    assert rank.kv_cache_bytes_per_token is not None
+    return SharedHost(
+        SharedHostParams(
+            num_blocks=tier.num_host_blocks,
+            block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
+            d2h_gbps=tier.shared_d2h_bandwidth_gbps,
+            h2d_gbps=tier.shared_h2d_bandwidth_gbps,
+        )
+    )
+
+
 def offload_params(
-    rank: RankConfig, tier: HostOffload, identities: BlockIdentities | None = None
+    rank: RankConfig,
+    tier: HostOffload,
+    shared: SharedHost | None = None,
+    identities: BlockIdentities | None = None,
 ) -> OffloadParams:
     """Take from the configuration what host memory needs; ranks that share blocks name them alike."""
     assert rank.kv_cache_bytes_per_token is not None
+    if shared is not None:
+        identities = shared.identities
     return OffloadParams(
         num_host_blocks=tier.num_host_blocks,
         block_bytes=rank.block_size * rank.kv_cache_bytes_per_token,
@@ -153,6 +181,7 @@ def offload_params(
         h2d_bandwidth_gbps=tier.h2d_bandwidth_gbps,
         latency_ns=clock_ns(tier.latency_to_first_byte_ms),
         identities=identities,
+        shared=shared,
     )
 
 

@@ -296,10 +296,20 @@ class Fleet:
             candidates.sort()
         for index in candidates:
             self._start(index, now_ns)
+        while self._linked and self._start_again(candidates, now_ns):
+            pass
         if self._may_sleep:
             self._set_alarms(candidates, now_ns)
             if self._linked and any(sleeper is not None and sleeper.interrupts for sleeper in self._sleepers):
                 self._cut_runs(now_ns)
+
+    def _start_again(self, candidates: list[int], now_ns: int) -> bool:
+        started = False
+        for index in candidates:
+            if not self._workers[index].busy:
+                self._start(index, now_ns)
+                started = started or self._workers[index].busy
+        return started
 
     def _cut_runs(self, now_ns: int) -> None:
         """Let all runs in flight end with their next pass."""

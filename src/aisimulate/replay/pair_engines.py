@@ -12,6 +12,7 @@ from aisimulate.engine.decode_rank import DecodeRank
 from aisimulate.engine.decode_worker import DecodeWorker
 from aisimulate.engine.group import GroupWorker
 from aisimulate.engine.no_evict_pair import NoEvictDecodeRank, NoEvictPrefillRank
+from aisimulate.engine.offload_decode import OffloadDecodeGroup, OffloadDecodeRank, OffloadDecodeWorker
 from aisimulate.engine.offload_group import OffloadGroup
 from aisimulate.engine.offload_scheduler import OffloadPrefillScheduler
 from aisimulate.engine.offload_worker import OffloadWorker
@@ -32,11 +33,12 @@ from aisimulate.engine.worker import RankWorker
 from aisimulate.replay.engines import offload_params, rank_params, sglang_params
 
 if TYPE_CHECKING:
-    from aisimulate.config.rank import HostOffload, RankConfig
+    from aisimulate.config.rank import RankConfig
     from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.params import RankParams, SglangParams
+    from aisimulate.engine.params import OffloadParams, RankParams, SglangParams
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sglang_scheduler import SglangScheduler
+    from aisimulate.engine.shared_host import SharedHost
 
 PairWorker: TypeAlias = (
     RankWorker
@@ -56,21 +58,33 @@ _RANKS: dict[tuple[str, str], type[PrefillRank] | type[DecodeRank]] = {
 }
 
 
-def pair_worker(rank: RankConfig, timer: PassTimer, stage: str, dp_size: int, number: int) -> PairWorker:
-    """Make worker `number` of the stage "prefill" or "decode", with `dp_size` ranks."""
+def pair_worker(
+    rank: RankConfig,
+    timer: PassTimer,
+    stage: str,
+    dp_size: int,
+    host: SharedHost | None,
+    number: int,
+) -> PairWorker:
+    """Make worker `number` of the stage "prefill" or "decode", with `dp_size` ranks; `host` is for all."""
     ranks = range(number * dp_size, (number + 1) * dp_size)
     if rank.backend == "sglang" and rank.scheduling_look_ahead:
         return _ahead_sglang_worker(sglang_params(rank, dp_size), timer, stage, dp_size)
     if rank.backend == "sglang":
         return _sglang_worker(sglang_params(rank, dp_size), timer, stage, ranks)
     if rank.native_host_offload is not None:
-        return _offload_worker(rank, rank.native_host_offload, timer, dp_size)
+        offload = offload_params(rank, rank.native_host_offload, host)
+        return _offload_worker(rank_params(rank), offload, timer, stage, dp_size)
     return _worker(rank_params(rank), timer, stage, ranks, rank.scheduling_look_ahead)
 
 
-def _offload_worker(rank: RankConfig, tier: HostOffload, timer: PassTimer, dp_size: int) -> PairWorker:
-    """Make a prefill worker each of whose ranks has host memory."""
-    params, offload = rank_params(rank), offload_params(rank, tier)
+def _offload_worker(
+    params: RankParams, offload: OffloadParams, timer: PassTimer, stage: str, dp_size: int
+) -> PairWorker:
+    """Make a worker each of whose ranks has host memory."""
+    if stage == "decode":
+        decoding = [OffloadDecodeRank(params, timer, offload) for _ in range(dp_size)]
+        return OffloadDecodeWorker(decoding[0]) if dp_size == 1 else OffloadDecodeGroup([*decoding])
     ranks = [OffloadPrefillScheduler(params, timer, offload) for _ in range(dp_size)]
     return OffloadWorker(ranks[0]) if dp_size == 1 else OffloadGroup([*ranks])
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisimulate.core.units import to_ms
 from aisimulate.engine.offload_scheduler import Offloading
+from aisimulate.engine.shared_host import SharedHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,9 +41,20 @@ class Tiers:
                 zip(("device", "host", "disk"), map(sum, columns), strict=True)
             )
         }
+        shared = [host.tier for host in self._hosts if isinstance(host.tier, SharedHost)]
+        if shared:
+            report["g2_domains"] = list(map(_domain_report, dict.fromkeys(shared)))
         if disks := list(dict.fromkeys(host.disk.tier for host in self._hosts if host.disk is not None)):
             report["g3_offload"] = _disk_report(disks)
         return report
+
+
+def _domain_report(host: SharedHost) -> Report:
+    return {
+        "capacity_blocks": host.capacity_blocks,
+        "resident_blocks": host.resident_blocks,
+        "used_blocks": host.capacity_blocks - host.free_blocks,
+    }
 
 
 def _disk_report(disks: list[DiskTier]) -> Report:

@@ -71,20 +71,22 @@ def _transfer_bytes(base: Base) -> int | None:
     return value
 
 
-def _host_defaults(_tier: dict[str, Any]) -> dict[str, float]:
-    return _default_bandwidths(HostOffload)
+def _host_defaults(tier: dict[str, Any]) -> dict[str, float]:
+    return _default_bandwidths(HostOffload, tier)
 
 
 def _disk_defaults(tier: dict[str, Any]) -> dict[str, float]:
-    found = _default_bandwidths(DiskOffload)
-    if tier.get("scope") == "cluster_shared":
-        return found
-    return {name: gbps for name, gbps in found.items() if not name.startswith("shared_")}
+    return _default_bandwidths(DiskOffload, tier)
 
 
-def _default_bandwidths(tier: type[BaseModel]) -> dict[str, float]:
+def _default_bandwidths(kind: type[BaseModel], tier: dict[str, Any]) -> dict[str, float]:
+    """List what acts on a tier of its scope."""
+    found = {name: field.default for name, field in kind.model_fields.items()}
+    is_shared = tier.get("scope") == "cluster_shared"
     return {
-        name: field.default for name, field in tier.model_fields.items() if name.endswith("_bandwidth_gbps")
+        name: gbps
+        for name, gbps in found.items()
+        if name.endswith("_bandwidth_gbps") and (is_shared or not name.startswith("shared_"))
     }
 
 
