@@ -10,6 +10,7 @@ from aisimulate.spica.pool_gp import hyperparameters as hyper
 from aisimulate.spica.pool_gp.acquisition import boldest, pick_batch
 from aisimulate.spica.pool_gp.considered import Expected
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
+from aisimulate.spica.pool_gp.doubt import Doubt
 from aisimulate.spica.pool_gp.fronts import area, front_of_many, front_of_two, layers
 from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
 from aisimulate.spica.pool_gp.improvement import (
@@ -89,13 +90,14 @@ def test_expected_volume_orders_as_the_exact_area_does():
 
 
 def unlabelled(numbers):
-    return Inputs(numbers, np.empty((len(numbers), 0), dtype=np.intp))
+    return Inputs.plain(numbers, np.empty((len(numbers), 0), dtype=np.intp))
 
 
 def test_the_gradient_of_the_posterior():
-    x, y = Inputs(RNG.random((30, 4)), RNG.integers(0, 3, (30, 2))), RNG.standard_normal(30)
-    means, deviations = np.zeros(8), np.ones(8)
-    at = np.array([-0.5, 0.2, 0.1, -0.3, -0.4, -1.1, 0.2, -2.0])
+    x = Inputs(RNG.random((30, 4)), RNG.integers(0, 3, (30, 2)), RNG.random((30, 2)))
+    y = RNG.standard_normal(30)
+    means, deviations = np.zeros(10), np.ones(10)
+    at = np.array([-0.5, 0.2, 0.1, -0.3, -0.4, -1.1, -0.7, -0.2, 0.2, -2.0])
     args = (x, y, means, deviations)
     error = check_grad(lambda v: hyper._loss(v, *args)[0], lambda v: hyper._loss(v, *args)[1], at)
     assert error < 1e-4 * np.linalg.norm(hyper._loss(at, *args)[1])
@@ -115,11 +117,32 @@ def test_labels_have_offsets_of_their_own():
     numbers, labels = RNG.random((60, 2)), RNG.integers(0, 4, (60, 1))
     values = numbers[:, 0] + np.array([0.0, 3.0, -2.0, 1.0])[labels[:, 0]]
     process = GaussianProcess()
-    process.fit(Inputs(numbers, labels), values)
+    process.fit(Inputs.plain(numbers, labels), values)
     middle = np.full((5, 2), 0.5)
-    prediction = process.at(Inputs(middle, np.arange(5)[:, None]))
+    prediction = process.at(Inputs.plain(middle, np.arange(5)[:, None]))
     assert prediction.mean[:4] - prediction.mean[0] == pytest.approx([0.0, 3.0, -2.0, 1.0], abs=0.1)
     assert prediction.deviation[4] > 5 * prediction.deviation[:4].max()  # a label never seen
+
+
+def test_a_label_has_an_offset_on_either_side_of_a_limit():
+    numbers, labels = RNG.random((90, 1)), RNG.integers(0, 3, (90, 1))
+    beyond = RNG.integers(0, 2, 90)
+    values = numbers[:, 0] + beyond * np.array([0.0, 3.0, -2.0])[labels[:, 0]]
+    process = GaussianProcess()
+    process.fit(Inputs(numbers, labels, np.column_stack([1 - beyond, beyond])), values)
+    middle, each = np.full((3, 1), 0.5), np.arange(3)[:, None]
+    before = process.at(Inputs(middle, each, np.tile([1.0, 0.0], (3, 1)))).mean
+    after = process.at(Inputs(middle, each, np.tile([0.0, 1.0], (3, 1)))).mean
+    assert before == pytest.approx(np.full(3, 0.5), abs=0.15)
+    assert after == pytest.approx([0.5, 3.5, -1.5], abs=0.15)
+
+
+def test_doubt_that_is_shared_shrinks_together():
+    slopes = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]]])
+    doubt = Doubt(slopes, 0.04 * np.eye(2), np.full((1, 3), 0.1))
+    assert doubt.variances[:, 0] == pytest.approx([0.04, 0.04, 0.16])
+    doubt.believe(0)
+    assert doubt.variances[:, 0] == pytest.approx([0.008, 0.008, 0.16])  # 1 / (1 / 0.04 + 1 / 0.01)
 
 
 def test_believing_is_fitting_the_mean():
@@ -164,6 +187,8 @@ def test_a_screen_is_dropped_when_it_contradicts():
 
 class GridPool:
     """40 x 40 points; two objectives against each other along x, both better at y = 0.7."""
+
+    calibration = None
 
     def __init__(self, screened=None):
         self.screened = screened
@@ -243,12 +268,21 @@ def test_worth_is_what_expected_gains_add_to():
 class TestTrials:
     """Three engines: the first well known, the second tried once, the third never."""
 
-    MEASURED = np.array([[0], [0], [0], [1]])
-    CANDIDATES = np.array([[0], [1], [2], [2], [2]])
+    MEASURED = Inputs.plain(np.empty((4, 0)), np.array([[0], [0], [0], [1]]))
+    CANDIDATES = Inputs.plain(np.empty((5, 0)), np.array([[0], [1], [2], [2], [2]]))
 
     def test_only_what_is_hardly_measured_is_a_group(self):
         groups = hardly_known(self.MEASURED, self.CANDIDATES)
         assert [list(rows) for rows in groups] == [[1], [2, 3, 4]]
+
+    def test_each_side_of_a_limit_is_to_be_measured(self):
+        sides = np.array([[1.0, 0.0], [0.9, 0.1], [1.0, 0.0], [0.0, 1.0]])
+        measured = Inputs(np.empty((4, 0)), np.zeros((4, 1), dtype=int), sides)
+        candidates = Inputs(np.empty((3, 0)), np.zeros((3, 1), dtype=int), sides[1:])
+        groups = hardly_known(measured, candidates)
+        assert [list(rows) for rows in groups] == [[0, 1], [2]]
+        many = hardly_known(measured.joined(measured), candidates)
+        assert [list(rows) for rows in many] == [[2]]
 
     def test_a_whole_curve_is_worth_more_than_one_point(self):
         means = np.log([[3.0, 1.0], [2.4, 1.8], [2.4, 1.8], [1.8, 2.4], [1.0, 3.0]])

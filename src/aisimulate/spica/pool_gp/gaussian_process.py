@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from aisimulate.spica.pool_gp.hyperparameters import Hyperparameters, fit_hyperparameters
-from aisimulate.spica.pool_gp.inputs import Inputs, same_labels
+from aisimulate.spica.pool_gp.inputs import Inputs, offset_variance, same_labels
 from aisimulate.spica.pool_gp.matern import correlations, squared_distances
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ class GaussianProcess:
         self._whitened = solve_triangular(self._lower, values, lower=True, check_finite=False)
 
     def _scale(self, x: Inputs) -> Inputs:
-        return Inputs(x.numbers * np.exp(-self._parameters.log_scales), x.labels)
+        return Inputs(x.numbers * np.exp(-self._parameters.log_scales), x.labels, x.weights)
 
     def _covariance(self, rows: Inputs, columns: Inputs) -> Floats:
         parameters = self._parameters
         shared = correlations(squared_distances(rows.numbers, columns.numbers))
         shared *= parameters.signal_variance
         if len(parameters.log_offsets):
-            shared += same_labels(rows.labels, columns.labels, parameters.offset_variances)
+            shared += same_labels(rows, columns, parameters.offset_variances)
         return shared
 
     def at(self, x: Inputs, beliefs: int = 0) -> Prediction:
@@ -88,7 +88,7 @@ class Prediction:
         self._known = known
         parameters = process._parameters
         self.mean = process._mean + process._deviation * mean
-        prior = parameters.signal_variance + float(parameters.offset_variances.sum())
+        prior = parameters.signal_variance + offset_variance(scaled, parameters.offset_variances)
         self._variance = prior - np.einsum("ij,ij->j", explained[:known], explained[:known])
 
     @property

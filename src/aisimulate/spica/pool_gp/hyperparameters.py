@@ -113,7 +113,7 @@ def _loss(vector: Floats, x: Inputs, y: Floats, means: Floats, deviations: Float
     scaled = x.numbers * np.exp(-parameters.log_scales)
     squares = squared_distances(scaled, scaled)
     signal = parameters.signal_variance * correlations(squares)
-    offsets = same_labels(x.labels, x.labels, parameters.offset_variances)
+    offsets = same_labels(x, x, parameters.offset_variances)
     covariance = signal + offsets
     covariance[np.diag_indices_from(covariance)] += parameters.noise_variance
     lower = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
@@ -122,13 +122,19 @@ def _loss(vector: Floats, x: Inputs, y: Floats, means: Floats, deviations: Float
     misfit = inverse - np.outer(weights, weights)
     pull = misfit * (parameters.signal_variance * slopes(squares))
     by_scale = pull.sum(1) @ scaled**2 - np.einsum("ij,ij->j", scaled, pull @ scaled)
-    by_offset = [
-        variance * misfit[column[:, None] == column].sum()
-        for variance, column in zip(parameters.offset_variances, x.labels.T, strict=True)
-    ]
+    by_offset = parameters.offset_variances * _offset_slopes(misfit, x)
     by_signal = np.vdot(misfit, signal)
     by_noise = parameters.noise_variance * np.trace(misfit)
     away = (vector - means) / deviations
     loss = 0.5 * y @ weights + np.log(np.diag(lower)).sum() + 0.5 * away @ away
     gradient = np.concatenate([by_scale, by_offset, [by_signal, by_noise]]) + away / deviations
     return float(loss), gradient
+
+
+def _offset_slopes(misfit: Floats, x: Inputs) -> Floats:
+    """Return the derivatives by the variances of the offsets, twice the loss's."""
+    slopes = []
+    for labels in x.labels.T:
+        pulls = np.where(labels[:, None] == labels, misfit, 0.0) @ x.weights
+        slopes.append(np.einsum("ij,ij->j", x.weights, pulls))
+    return np.concatenate(slopes) if slopes else np.empty(0)

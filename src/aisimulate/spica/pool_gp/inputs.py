@@ -16,35 +16,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Rows of `numbers` of about [0, 1], and of `labels`: what has the same label shares an own offset.
+    """Rows of `numbers` of about [0, 1], and of `labels`: what has the same label shares own offsets.
 
-    A label says what numbers cannot: which engine a pool runs, say, whose speed is nobody else's.
+    A label says what numbers cannot: which engine a pool runs, say, whose speed is nobody else's. It has an
+    offset for each column of `weights`, which say how much of that a row has.
     """
 
     numbers: Floats
     labels: Ints
+    weights: Floats
+
+    @classmethod
+    def plain(cls, numbers: Floats, labels: Ints) -> Inputs:
+        """Give every label one offset."""
+        return cls(numbers, labels, np.ones((len(labels), 1)))
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def __getitem__(self, rows: NDArray[np.intp] | slice) -> Inputs:
-        return Inputs(self.numbers[rows], self.labels[rows])
+        return Inputs(self.numbers[rows], self.labels[rows], self.weights[rows])
 
     @property
     def columns(self) -> tuple[int, int]:
-        """How many numbers and how many labels a row has."""
-        return self.numbers.shape[1], self.labels.shape[1]
+        """How many numbers and how many offsets a row has."""
+        return self.numbers.shape[1], self.labels.shape[1] * self.weights.shape[1]
 
     def joined(self, other: Inputs) -> Inputs:
         """Put the rows of `other` below."""
         return Inputs(
-            np.concatenate([self.numbers, other.numbers]), np.concatenate([self.labels, other.labels])
+            np.concatenate([self.numbers, other.numbers]),
+            np.concatenate([self.labels, other.labels]),
+            np.concatenate([self.weights, other.weights]),
         )
 
 
-def same_labels(rows: Ints, columns: Ints, weights: Floats) -> Floats:
-    """Return the covariance of the offsets, shape (rows, columns): a label's weight where it is the same."""
+def same_labels(rows: Inputs, columns: Inputs, variances: Floats) -> Floats:
+    """Return the covariance of the offsets, (rows, columns). `variances` are by label, then by weight."""
     shared = np.zeros((len(rows), len(columns)))
-    for place, weight in enumerate(weights):
-        shared += weight * (rows[:, place, None] == columns[None, :, place])
+    by_label = variances.reshape(rows.labels.shape[1], rows.weights.shape[1])
+    for mine, theirs, each in zip(rows.labels.T, columns.labels.T, by_label, strict=True):
+        shared += (mine[:, None] == theirs) * ((rows.weights * each) @ columns.weights.T)
     return shared
+
+
+def offset_variance(rows: Inputs, variances: Floats) -> Floats:
+    """Return the variance of the sum of a row's offsets."""
+    by_label = variances.reshape(rows.labels.shape[1], rows.weights.shape[1])
+    return np.asarray(rows.weights**2 @ by_label.sum(0))

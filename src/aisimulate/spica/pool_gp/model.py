@@ -12,6 +12,7 @@ from aisimulate.spica.pool_gp.gaussian_process import GaussianProcess
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from aisimulate.spica.pool_gp.doubt import Doubt
     from aisimulate.spica.pool_gp.gaussian_process import Prediction
     from aisimulate.spica.pool_gp.inputs import Inputs
 
@@ -67,9 +68,10 @@ class Model:
 
 
 class Outlook:
-    """Predictions of a model at a set of candidates."""
+    """Predictions of a model at a set of candidates; `doubt` is what they leave out."""
 
     def __init__(self, predictions: list[Prediction], prior: Floats | None, chance: Floats) -> None:
+        self.doubt: Doubt | None = None
         self._predictions = predictions
         self.chance = chance
         self.means = np.column_stack([prediction.mean for prediction in predictions])
@@ -79,12 +81,15 @@ class Outlook:
     @property
     def deviations(self) -> Floats:
         """Standard deviations of the logarithms, (candidates, objectives)."""
-        return np.column_stack([prediction.deviation for prediction in self._predictions])
+        own = np.column_stack([prediction.deviation for prediction in self._predictions])
+        return own if self.doubt is None else np.sqrt(own**2 + self.doubt.variances)
 
     def believe(self, index: int) -> None:
         """Take candidate `index` for measured at its means."""
         for prediction in self._predictions:
             prediction.believe(index)
+        if self.doubt is not None:
+            self.doubt.believe(index)
 
 
 def _mixed(feasible: int, infeasible: int) -> NDArray[np.intp]:

@@ -11,7 +11,7 @@ from aisimulate.spica.pool_gp.considered import Considered
 from aisimulate.spica.pool_gp.design import far_apart, spread_over_front
 from aisimulate.spica.pool_gp.inputs import Inputs
 from aisimulate.spica.pool_gp.model import Model
-from aisimulate.spica.pool_gp.pool import Key, Pool
+from aisimulate.spica.pool_gp.pool import Calibration, Key, Pool
 from aisimulate.spica.pool_gp.screening import Band, contradicts
 from aisimulate.spica.pool_gp.trials import PER_GROUP, best_of_groups, by_label, hardly_known
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FIRST_POINTS = 16
 _FIRST_SCREENED = 32
+_FIRST_CALIBRATED = 16  # fewer do where the screen is corrected by them
 _FEWEST_LEARNT = 8  # measurements before there is a model
 _SCREENED = 12_000  # keys screened at the start
 # Then, so many times, the neighbours of the best of them.
@@ -42,6 +43,7 @@ _SHORTLIST = 400  # candidates that a batch is picked from
 _MOVED_BEST, _MOST_MOVED, _MOST_WILD = 2, 300, 100
 _MOST_TRIALS = 2  # of a batch
 _MOST_HOPEFUL = 60  # groups that are kept in mind
+_PRESSURES = (-2.0, 1.0)  # beyond, nothing changes any more
 _TINY = 1e-9  # stands for values that have no logarithm
 _WIDEST = 9.0  # logarithm of how far below the best a value may be to make a difference
 # A single objective whose best has not grown by half a per cent for this many asks is stagnant.
@@ -119,7 +121,7 @@ class PoolOptimizer(Generic[Key]):
             self._hopeful = [
                 drawn[rows[row]] for rows in groups for row in spread_over_front(screened[rows], PER_GROUP)
             ]
-            rows = spread_over_front(screened, _FIRST_SCREENED)
+            rows = spread_over_front(screened, _FIRST_CALIBRATED if self._calibration else _FIRST_SCREENED)
         return [drawn[row] for row in rows]
 
     def _climbed(self, keys: list[Key], screened: Floats) -> tuple[list[Key], Floats]:
@@ -202,6 +204,8 @@ class PoolOptimizer(Generic[Key]):
         """Fit the model; return it and what it now thinks of the measured configurations."""
         logs = np.array(self._logs)
         logs = np.maximum(logs, logs.max(0) - _WIDEST)
+        if calibration := self._calibration:
+            calibration.fit(self._keys, logs)
         prior = self._prior(self._keys)
         if prior is not None and contradicts(logs, prior):
             self._band, prior, self.prior_dropped = None, None, True
@@ -218,18 +222,39 @@ class PoolOptimizer(Generic[Key]):
         numbers = self._pool.features(keys)
         if prior is not None:
             numbers = np.column_stack([numbers, prior])
-        return Inputs(numbers, self._pool.labels(keys))
+        if calibration := self._calibration:
+            pressure = np.clip(calibration.pressure(keys), *_PRESSURES)
+            numbers = np.column_stack([numbers, pressure])
+        return Inputs(numbers, *self._labels(keys))
+
+    def _labels(self, keys: Sequence[Key]) -> tuple[Ints, Floats]:
+        """Return labels, and the weights of their offsets, of which there is one for each side of a limit."""
+        labels = self._pool.labels(keys)
+        if not (calibration := self._calibration):
+            return labels, np.ones((len(keys), 1))
+        limited = calibration.limited(keys)
+        return labels, np.column_stack([1.0 - limited, limited])
+
+    @property
+    def _calibration(self) -> Calibration[Key] | None:
+        """What corrects the screen, while that is believed."""
+        return None if self._band is None else self._pool.calibration
 
     def _prior(self, keys: Sequence[Key]) -> Floats | None:
         """Return the logarithms of the screened objectives, while the screen is believed."""
         if self._band is None:
             return None
+        if calibration := self._calibration:
+            return np.asarray(np.maximum(calibration.logs(keys), np.log(self._band.floor)))
         screened = self._pool.screen(keys)
         return None if screened is None else np.log(np.maximum(screened, self._band.floor))
 
     def _outlook(self, model: Model, keys: Sequence[Key], beliefs: int = 0) -> Outlook:
         prior = self._prior(keys)
-        return model.at(self._inputs(keys, prior), prior, beliefs)
+        outlook = model.at(self._inputs(keys, prior), prior, beliefs)
+        if calibration := self._calibration:
+            outlook.doubt = calibration.doubt(keys)
+        return outlook
 
     def _consider(self, model: Model, known: Floats) -> Considered[Key]:
         """Predict candidates, then go on from the most promising ones."""
@@ -255,11 +280,12 @@ class PoolOptimizer(Generic[Key]):
         """
         if self._band is None:
             return []
-        labels = self._pool.labels(considered.keys)
-        measured = self._pool.labels(self._keys)
+        none = np.empty((0, 0))
+        measured = Inputs(none, *self._labels(self._keys))
+        candidates = Inputs(none, *self._labels(considered.keys))
         gains, means, deviations, chance = considered.expected()
         expected = float(gains.max())
-        groups = hardly_known(measured, labels)
+        groups = hardly_known(measured, candidates)
         trials = best_of_groups(means, deviations, chance, groups, known, expected)
         self._hopeful = [considered.keys[row] for trial in trials[:_MOST_HOPEFUL] for row in trial.rows]
         worthy = [trial for trial in trials if trial.value > max(expected, 0.0)]

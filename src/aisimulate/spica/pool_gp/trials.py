@@ -6,7 +6,6 @@ deployments with that engine, so its worth is what all of them together might ad
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,8 @@ from aisimulate.spica.pool_gp.improvement import expected_gain, worth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from aisimulate.spica.pool_gp.inputs import Inputs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -47,14 +48,15 @@ class Trial:
     rows: Ints
 
 
-def hardly_known(measured: Ints, candidates: Ints) -> list[Ints]:
-    """Group candidates by each label that has hardly been measured."""
+def hardly_known(measured: Inputs, candidates: Inputs) -> list[Ints]:
+    """Group candidates by each offset of a label that they mostly have, and that was hardly measured."""
     groups: list[Ints] = []
-    for place in range(candidates.shape[1]):
-        counts = Counter(measured[:, place].tolist())
-        for rows in by_label(candidates[:, place : place + 1]):
-            if counts[int(candidates[rows[0], place])] < _HARDLY:
-                groups.append(rows)
+    for mine, theirs in zip(measured.labels.T, candidates.labels.T, strict=True):
+        for weight, share in zip(measured.weights.T, candidates.weights.T, strict=True):
+            mostly = np.flatnonzero(share > 0.5)
+            for rows in by_label(theirs[mostly, None]) if len(mostly) else []:
+                if weight[mine == theirs[mostly[rows[0]]]].sum() < _HARDLY:
+                    groups.append(mostly[rows])
     return groups
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aisimulate.spica.finite_space import FiniteSpace, branch_backends
+from aisimulate.spica.samplers.engine_speeds import EngineSpeeds
 from aisimulate.spica.samplers.placement_moves import PlacementMoves
 from aisimulate.spica.samplers.point_features import PointFeatures, engine_labels, load_features
+from aisimulate.spica.samplers.pool_parts import PoolParts
 from aisimulate.spica.screen.structures import unit_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 RANGE_STEPS = 1000
 _WHOLE = 4096  # spaces up to this size are listed whole instead of drawn from
 _MOST_CHANGES = 3
+_LOAD = "kv_load_ratio"
 # Estimates that differ by less, as a logarithm, are the same: a replay in part is less exact than that.
 _SAME_LOG = 0.002
 _TINY = 1e-9
@@ -41,7 +44,8 @@ _MOST_CACHED = 40_000  # descriptions and estimates that are kept; past that the
 class BranchPool:
     """Points of a branch by (index, steps): continuous ranges are cut into 1,000 steps each."""
 
-    def __init__(self, branch: BranchSpace, screen: Screen | None = None) -> None:
+    def __init__(self, branch: BranchSpace, screen: Screen | None = None, *, in_pairs: bool = False) -> None:
+        """`in_pairs`: `screen` estimates tokens per second and GPU, and per user, of disaggregated pairs."""
         self._space = FiniteSpace(branch)
         self._screen = screen
         self._screened: dict[PointKey, list[float]] = {}
@@ -58,6 +62,10 @@ class BranchPool:
         self._siblings: dict[tuple[int, int], list[int]] = {}
         self._kinds = _numbered([repr(_without_seats(row)) for row in self._space.digits[0]])
         self._units: dict[int, int] = {}
+        self.calibration: EngineSpeeds | None = None
+        if in_pairs and list(self._ranges) == [_LOAD] and len(self._labels):
+            parts = PoolParts(self._space, self._labels, self._estimates, self._ranges[_LOAD])
+            self.calibration = EngineSpeeds(parts)
         self._unit_numbers: dict[tuple[str, ParallelConfig], int] = {}
 
     @property
@@ -110,8 +118,10 @@ class BranchPool:
 
     def screen(self, keys: Sequence[PointKey]) -> Floats | None:
         """Estimate all objectives as `screen` does; a point that cannot run gets next to nothing."""
-        if self._screen is None:
-            return None
+        return None if self._screen is None else self._estimates(keys)
+
+    def _estimates(self, keys: Sequence[PointKey]) -> Floats:
+        assert self._screen is not None
         if len(self._screened) > _MOST_CACHED:
             self._screened.clear()
         fresh = [key for key in dict.fromkeys(keys) if key not in self._screened]

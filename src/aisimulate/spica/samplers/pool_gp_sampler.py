@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     ObjectiveScreen = Callable[[Sequence[tuple[Mapping[str, Any], ParallelConfig]]], list[list[float] | None]]
 
 _SMALLEST = 1e-12
+_RATE_AND_SPEED = [("throughput_per_gpu", True), ("throughput_per_user", True)]
 
 
 class PoolGpSampler:
@@ -38,7 +39,11 @@ class PoolGpSampler:
         self.branch = branch
         self._objectives = list(objectives) if objectives else [("objective", True)]
         self._screen = screen
-        self._pool = BranchPool(branch, None if screen is None else self._screened)
+        if screen is None:
+            self._pool = BranchPool(branch)
+        else:
+            in_pairs = branch.deployment_mode == "disagg" and self._objectives == _RATE_AND_SPEED
+            self._pool = BranchPool(branch, self._screened, in_pairs=in_pairs)
         self._optimizer: PoolOptimizer[PointKey] = PoolOptimizer(
             self._pool,
             objectives=len(self._objectives),
