@@ -193,3 +193,13 @@ def test_a_search_with_wrong_speeds_finds_the_front():
     other_names = [("a", True), ("b", True)]
     assert area(found(RATE_AND_SPEED, screen)) > 1.005 * area(found(other_names, screen))
     assert math.isfinite(area(found(RATE_AND_SPEED, None)))
+
+
+def test_without_a_screen_pairs_are_described_by_their_balance():
+    keys = BranchPool(pair_branch()).draw(50, np.random.default_rng(0))
+    blind, seeing = BranchPool(pair_branch()).features(keys), BranchPool(pair_branch(), screen).features(keys)
+    assert (blind[:, :-2] == seeing).all()
+    for (index, (step,)), (balance, demand) in zip(keys, 5.0 * blind[:, -2:], strict=True):
+        config = BranchPool(pair_branch()).point((index, (step,)))[0].parallel_config
+        assert balance == pytest.approx(math.log(config.decode.total_gpus / config.prefill.total_gpus))
+        assert demand - balance == pytest.approx(math.log(max(step / 1000, 5e-4)))

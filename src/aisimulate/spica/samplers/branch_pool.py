@@ -10,7 +10,13 @@ import numpy as np
 from aisimulate.spica.finite_space import FiniteSpace, branch_backends
 from aisimulate.spica.samplers.engine_speeds import EngineSpeeds
 from aisimulate.spica.samplers.placement_moves import PlacementMoves
-from aisimulate.spica.samplers.point_features import PointFeatures, engine_labels, load_features
+from aisimulate.spica.samplers.point_features import (
+    PointFeatures,
+    balance_features,
+    engine_labels,
+    load_features,
+    pair_balances,
+)
 from aisimulate.spica.samplers.pool_parts import PoolParts
 from aisimulate.spica.screen.structures import unit_of
 
@@ -62,8 +68,11 @@ class BranchPool:
         self._siblings: dict[tuple[int, int], list[int]] = {}
         self._kinds = _numbered([repr(_without_seats(row)) for row in self._space.digits[0]])
         self._units: dict[int, int] = {}
+        is_loaded = list(self._ranges) == [_LOAD] and len(self._labels) > 0
+        # A screen tells this better.
+        self._balances = pair_balances(self._space.placements) if is_loaded and screen is None else None
         self.calibration: EngineSpeeds | None = None
-        if in_pairs and list(self._ranges) == [_LOAD] and len(self._labels):
+        if in_pairs and is_loaded:
             parts = PoolParts(self._space, self._labels, self._estimates, self._ranges[_LOAD])
             self.calibration = EngineSpeeds(parts)
         self._unit_numbers: dict[tuple[str, ParallelConfig], int] = {}
@@ -109,7 +118,11 @@ class BranchPool:
         if not self._ranges:
             return rows
         steps = np.array([steps for _, steps in keys], dtype=np.float64) / RANGE_STEPS
-        return np.column_stack([rows, *(load_features(column) for column in steps.T)])
+        columns = [load_features(column) for column in steps.T]
+        if self._balances is not None:
+            balances = self._balances[[index // self._knobs_size for index, _ in keys]]
+            columns.append(balance_features(balances, steps[:, 0]))
+        return np.column_stack([rows, *columns])
 
     def labels(self, keys: Sequence[PointKey]) -> NDArray[np.intp]:
         """Label which engine each role runs: a backend in a shape has a speed of its own."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aisimulate.spica.parallel_enum import role_pools
+from aisimulate.spica.parallel_enum import DisaggParallelConfig, role_pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LOG_GPUS = 3.0  # log2 of 8 GPUs is about one unit
 _LOG_REPLICAS = 5.0
+_LOG_BALANCE = 5.0
+_LOWEST_RATIO = 5e-4
 
 
 class PointFeatures:
@@ -74,6 +76,20 @@ def engine_labels(placements: Sequence[tuple[str, ParallelConfig]]) -> NDArray[n
 def load_features(ratios: Floats) -> Floats:
     """Describe positions in [0, 1] within a range twice: the low end is worth a closer look."""
     return np.column_stack([ratios, np.log1p(1000.0 * ratios) / math.log(1001.0)])
+
+
+def pair_balances(placements: Sequence[tuple[str, ParallelConfig]]) -> Floats | None:
+    """Return the logarithm of decode GPUs per prefill GPU by placement; None where not all are pairs."""
+    if not all(isinstance(config, DisaggParallelConfig) for _, config in placements):
+        return None
+    pools = [role_pools(config) for _, config in placements]
+    return np.log([pair["decode"].total_gpus / pair["prefill"].total_gpus for pair in pools])
+
+
+def balance_features(balances: Floats, ratios: Floats) -> Floats:
+    """Describe which pool of a pair limits, as sizes tell: decode GPUs and load make requests in flight."""
+    demand = balances + np.log(np.maximum(ratios, _LOWEST_RATIO))
+    return np.column_stack([balances, demand]) / _LOG_BALANCE
 
 
 def _encoder(choices: Sequence[Any]) -> Callable[[Any], list[float]]:
