@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from aisimulate.spica.pool_gp.doubt import Doubt
+from aisimulate.spica.samplers.pool_parts import between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-_UNKNOWN = 0.15  # deviation of an engine's slowness before anything is measured
+# Deviation of an engine's slowness before anything is measured, and how many engines that is worth.
+_UNKNOWN, _UNKNOWN_ENGINES = 0.15, 4.0
 # Deviations of measurements around what follows: always, more near the balance of both pools, where queues
 # form, and as the KV caches fill up (spec 08 section 2.2), when the decode pool limits.
 _ERROR, _IN_BALANCE, _FULL = 0.03, 0.08, 0.3
@@ -57,7 +59,8 @@ class EngineSpeeds:
         self._parts = parts
         # Slowness of every engine as a prefill pool, then as a decode pool.
         self._slowness = np.zeros(2 * parts.engines)
-        self._covariance = _UNKNOWN**2 * np.eye(2 * parts.engines)
+        self._variance = _UNKNOWN**2  # of the slowness of an engine of which nothing is measured
+        self._covariance = self._variance * np.eye(2 * parts.engines)
         self._answers: dict[PointKey, Floats] = {}
 
     def fit(self, keys: Sequence[PointKey], logs: Floats) -> None:
@@ -72,12 +75,13 @@ class EngineSpeeds:
             trust /= 1.0 + (missed / answer.errors / _OUTLIER) ** 2
             weighted = (slopes * trust[:, :, None]).reshape(-1, len(slowness))
             found = slopes.reshape(-1, len(slowness)).T @ weighted
-            precision = np.asarray(found + np.eye(len(slowness)) / _UNKNOWN**2)
-            pull = np.einsum("kni,kn->i", slopes, trust * missed) - slowness / _UNKNOWN**2
+            precision = np.asarray(found + np.eye(len(slowness)) / self._variance)
+            pull = np.einsum("kni,kn->i", slopes, trust * missed) - slowness / self._variance
             step = np.linalg.solve(precision, pull)
             slowness = np.asarray(slowness + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP))
         self._slowness = slowness
         self._covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+        self._variance = self._typical_variance()
         self._answers.clear()
 
     def logs(self, keys: Sequence[PointKey]) -> Floats:
@@ -98,6 +102,14 @@ class EngineSpeeds:
         slopes = self._slopes(self._parts.columns(keys), answer.pressure, answer.amplified)
         return Doubt(slopes, self._covariance, answer.errors)
 
+    def _typical_variance(self) -> float:
+        """Tell from the engines of which much is known how wrong the screen is about one (an EM step)."""
+        variances = np.diag(self._covariance)
+        known = variances < 0.5 * self._variance
+        found = float((self._slowness[known] ** 2 + variances[known]).sum())
+        engines = _UNKNOWN_ENGINES + np.count_nonzero(known)
+        return (_UNKNOWN_ENGINES * _UNKNOWN**2 + found) / engines
+
     def _known(self, keys: Sequence[PointKey]) -> _Answer:
         fresh = [key for key in dict.fromkeys(keys) if key not in self._answers]
         if fresh:
@@ -110,12 +122,15 @@ class EngineSpeeds:
     def _answer(self, columns: Columns, slowness: Floats) -> _Answer:
         prefill, decode = slowness[columns.prefill], slowness[self._parts.engines + columns.decode]
         pressure = np.where(columns.is_known > 0, columns.pressure + prefill - decode, 0.0)
-        slower, load, amplified = self._settled(columns, decode - prefill)
+        speed, load, amplified = self._settled(columns, decode - prefill)
         beyond = np.maximum(pressure, 0.0) - np.maximum(columns.pressure, 0.0)
         is_limited = pressure > 0.0
         amplified = np.where(is_limited, amplified, 0.0)
-        shift = np.column_stack([-decode - beyond, np.where(is_limited, slower, 0.0) - decode])
-        logs = columns.screened + shift * (columns.is_known[:, None] > 0)
+        # Some screens take all requests for decoding, others know that prompts wait: this depends on neither.
+        is_settled = is_limited | (columns.pressure > 0.0)
+        rate = columns.screened[:, 0] - decode - beyond
+        speed = np.where(is_settled, speed, columns.screened[:, 1]) - decode
+        logs = np.where(columns.is_known[:, None] > 0, np.column_stack([rate, speed]), columns.screened)
         errors = _ERROR + _IN_BALANCE * np.exp(-np.abs(pressure) / _BALANCE_WIDTH)
         full = np.exp(np.where(is_limited, load, columns.load))
         errors = errors + _FULL * np.maximum(full - _FULL_FROM, 0.0) / (1.0 - _FULL_FROM)
@@ -124,8 +139,8 @@ class EngineSpeeds:
     def _settled(self, columns: Columns, goal: Floats) -> tuple[Floats, Floats, Floats]:
         """Find the least load at which a pair's screened pressure is `goal`, at most its own.
 
-        Return by how much the speed per user is higher there than at its own load, the load (both as
-        logarithms), and by how much the speed falls when the rate rises.
+        Return the speed per user there and the load (both as logarithms), and by how much the speed falls
+        when the rate rises.
         """
         loads, speeds = self._parts.curve_loads, self._parts.speeds(columns.curve)
         rates = np.maximum.accumulate(loads + speeds, axis=1)
@@ -135,9 +150,8 @@ class EngineSpeeds:
         low, rise = rates[rows, right - 1], rates[rows, right] - rates[rows, right - 1]
         share = np.clip((wanted - low) / np.maximum(rise, 1e-9), 0.0, 1.0)
         load = np.minimum(loads[right - 1] * (1.0 - share) + loads[right] * share, columns.load)
-        higher = _between(loads, speeds, load) - _between(loads, speeds, columns.load)
         fall = (speeds[rows, right - 1] - speeds[rows, right]) / np.maximum(rise, 1e-3)
-        return higher, load, np.clip(fall, 0.0, _MOST_AMPLIFIED)
+        return between(loads, speeds, load), load, np.clip(fall, 0.0, _MOST_AMPLIFIED)
 
     def _slopes(self, columns: Columns, pressure: Floats, amplified: Floats) -> Floats:
         """Return the derivatives of the logarithms, shape (2, pairs, unknowns)."""
@@ -147,12 +161,3 @@ class EngineSpeeds:
         slopes[0, rows, columns.prefill], slopes[0, rows, decode] = -limited, limited - 1.0
         slopes[1, rows, columns.prefill], slopes[1, rows, decode] = amplified, -1.0 - amplified
         return slopes
-
-
-def _between(grid: Floats, rows: Floats, at: Floats) -> Floats:
-    """Interpolate each row of values on `grid` at its own place."""
-    inside = np.clip(at, grid[0], grid[-1])
-    right = np.clip(np.searchsorted(grid, inside, side="right"), 1, len(grid) - 1)
-    share = (inside - grid[right - 1]) / (grid[right] - grid[right - 1])
-    row = np.arange(len(rows))
-    return np.asarray(rows[row, right - 1] * (1.0 - share) + rows[row, right] * share)

@@ -33,6 +33,7 @@ STEPS = 1000  # of the load
 # Loads at which a decode pool is looked at, in steps.
 _CURVE = np.unique(np.round(np.geomspace(1, STEPS, 40)).astype(int))
 _FULL = (300, 600, 1000)  # at one of these a single prefill replica surely limits
+_ENOUGH = 3  # prefill GPUs per decode GPU, so that these limit
 _CANNOT_RUN = 1e-8  # a screened value below
 _MOST_CACHED = 40_000
 
@@ -113,7 +114,8 @@ class PoolParts:
             [(one.per_load, one.seats, one.capacity, one.curve) for one in found]
         ).T
         load = np.minimum(self._log_loads([steps[0] for _, steps in keys]), seats - per_load)
-        pressure = load + per_load + screened[:, 1] - capacity
+        rows = curve.astype(np.intp)
+        pressure = load + per_load + between(self.curve_loads, self.speeds(rows), load) - capacity
         known = (screened > np.log(_CANNOT_RUN)).all(1) & np.isfinite(pressure)
         labels = self._labels[[index // self._knobs_size for index, _ in keys]]
         pressure = np.where(known, pressure, 0.0)
@@ -190,7 +192,7 @@ def _best_shown(
     """Choose by engine the placement that shows one prefill replica best, and that for its decode pool.
 
     A prefill replica limits most beside the largest decode pool with the fewest replicas of its own; a decode
-    pool is shown well by many replicas (loads are whole requests) beside as many prefill GPUs.
+    pool is shown well by many replicas (loads are whole requests) beside more than enough prefill GPUs.
     """
     prefill: dict[int, tuple[tuple[int, int], int]] = {}
     decode: dict[int, tuple[tuple[int, int], int]] = {}
@@ -199,7 +201,7 @@ def _best_shown(
         first, last = labels[place].tolist()
         starts, answers = config.prefill.total_gpus, config.decode.total_gpus
         _keep_best(prefill, first, (-config.prefill.replicas, answers), place)
-        _keep_best(decode, last, (min(starts, answers), answers), place)
+        _keep_best(decode, last, (min(starts, _ENOUGH * answers), answers), place)
     return {key: place for key, (_, place) in prefill.items()}, {
         key: place for key, (_, place) in decode.items()
     }
@@ -210,3 +212,12 @@ def _keep_best(
 ) -> None:
     if key not in best or merit > best[key][0]:
         best[key] = merit, place
+
+
+def between(grid: Floats, rows: Floats, at: Floats) -> Floats:
+    """Interpolate each row of values on `grid` at its own place."""
+    inside = np.clip(at, grid[0], grid[-1])
+    right = np.clip(np.searchsorted(grid, inside, side="right"), 1, len(grid) - 1)
+    share = (inside - grid[right - 1]) / (grid[right] - grid[right - 1])
+    row = np.arange(len(rows))
+    return np.asarray(rows[row, right - 1] * (1.0 - share) + rows[row, right] * share)
