@@ -66,20 +66,26 @@ def screen(points):
     return values
 
 
-def truth(selection, config):
+def truth(selection, config, prefill_slower=PREFILL_SLOWER, decode_slower=DECODE_SLOWER):
     """In a closed loop, with the real speeds: no more decode than the prefill pool lets through."""
     tp, replicas = config.decode.shape.tp, config.decode.replicas
     inside = min(max(selection["kv_load_ratio"], 1e-3) * 200 * tp, selection["decode_max_num_seqs"])
-    most = most_started(selection, config, PREFILL_SLOWER)
+    most = most_started(selection, config, prefill_slower)
     low, high = 0.0, inside
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if replicas * middle * speed(tp, middle, DECODE_SLOWER[tp]) > most:
+        if replicas * middle * speed(tp, middle, decode_slower[tp]) > most:
             high = middle
         else:
             low = middle
-    now = speed(tp, low, DECODE_SLOWER[tp])
+    now = speed(tp, low, decode_slower[tp])
     return [replicas * low * now / config.total_gpus, now]
+
+
+def screen_of_loops(points):
+    """Of a screen that knows closed loops, but not the speeds."""
+    right = dict.fromkeys(SIZES, 1.0)
+    return [truth(selection, config, right, right) for selection, config in points]
 
 
 def true_logs(pool, keys):
@@ -102,7 +108,21 @@ def pool_of_pairs():
     return BranchPool(pair_branch(), screen, in_pairs=True)
 
 
-def test_speeds_are_found_whichever_pool_limits(pool):
+def test_what_a_screen_of_loops_knows_is_not_corrected():
+    pool = BranchPool(pair_branch(), screen_of_loops, in_pairs=True)
+    keys = pool.draw(400, np.random.default_rng(6))
+    screened = np.log(pool.screen(keys))
+    pool.calibration.fit(keys[:60], screened[:60])
+    off = np.abs(pool.calibration.logs(keys) - screened)
+    assert np.quantile(off, 0.9) < 0.02
+    assert off.max() < 0.1
+    assert (pool.calibration.pressure(keys) > 0.5).any()
+    assert pool.calibration.doubt(keys).variances.max() < 0.1**2  # so far, no engine was off by much
+
+
+@pytest.mark.parametrize("screened", [screen, screen_of_loops])
+def test_speeds_are_found_whichever_pool_limits(screened):
+    pool = BranchPool(pair_branch(), screened, in_pairs=True)
     rng = np.random.default_rng(5)
     measured, others = pool.draw(60, rng), pool.draw(300, rng)
     speeds = pool.calibration
