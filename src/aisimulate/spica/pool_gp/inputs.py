@@ -56,7 +56,9 @@ def same_labels(rows: Inputs, columns: Inputs, variances: Floats) -> Floats:
     shared = np.zeros((len(rows), len(columns)))
     by_label = variances.reshape(rows.labels.shape[1], rows.weights.shape[1])
     for mine, theirs, each in zip(rows.labels.T, columns.labels.T, by_label, strict=True):
-        shared += (mine[:, None] == theirs) * ((rows.weights * each) @ columns.weights.T)
+        offsets = (rows.weights * each) @ columns.weights.T
+        offsets *= mine[:, None] == theirs
+        shared += offsets
     return shared
 
 

@@ -35,7 +35,7 @@ _CURVE = np.unique(np.round(np.geomspace(1, STEPS, 40)).astype(int))
 _FULL = (300, 600, 1000)  # at one of these a single prefill replica surely limits
 _ENOUGH = 3  # prefill GPUs per decode GPU, so that these limit
 _CANNOT_RUN = 1e-8  # a screened value below
-_MOST_CACHED = 40_000
+_MOST_CACHED = 8_000
 
 
 class Columns(NamedTuple):
