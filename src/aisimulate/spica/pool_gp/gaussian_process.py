@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from aisimulate.spica.pool_gp.hyperparameters import Hyperparameters, fit_hyperparameters
-from aisimulate.spica.pool_gp.inputs import Inputs, offset_variance, same_labels
+from aisimulate.spica.pool_gp.inputs import Inputs, add_offsets, offset_variance
 from aisimulate.spica.pool_gp.matern import correlations, squared_distances
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class GaussianProcess:
         shared = correlations(squared_distances(rows.numbers, columns.numbers))
         shared *= parameters.signal_variance
         if len(parameters.log_offsets):
-            shared += same_labels(rows, columns, parameters.offset_variances)
+            add_offsets(shared, rows, columns, parameters.offset_variances)
         return shared
 
     def at(self, x: Inputs, beliefs: int = 0) -> Prediction:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from aisimulate.spica.pool_gp.inputs import Inputs, same_labels
+from aisimulate.spica.pool_gp.inputs import Inputs, add_offsets
 from aisimulate.spica.pool_gp.matern import correlations, slopes, squared_distances
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def _loss(vector: Floats, x: Inputs, y: Floats, means: Floats, deviations: Float
     scaled = x.numbers * np.exp(-parameters.log_scales)
     squares = squared_distances(scaled, scaled)
     signal = parameters.signal_variance * correlations(squares)
-    offsets = same_labels(x, x, parameters.offset_variances)
-    covariance = signal + offsets
+    covariance = signal.copy()
+    add_offsets(covariance, x, x, parameters.offset_variances)
     covariance[np.diag_indices_from(covariance)] += parameters.noise_variance
     lower = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
     inverse = cho_solve((lower, True), np.eye(len(y)), overwrite_b=True, check_finite=False)

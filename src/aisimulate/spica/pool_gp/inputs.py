@@ -51,15 +51,13 @@ class Inputs:
         )
 
 
-def same_labels(rows: Inputs, columns: Inputs, variances: Floats) -> Floats:
-    """Return the covariance of the offsets, (rows, columns). `variances` are by label, then by weight."""
-    shared = np.zeros((len(rows), len(columns)))
+def add_offsets(covariance: Floats, rows: Inputs, columns: Inputs, variances: Floats) -> None:
+    """Add the offsets to a covariance (rows, columns), in place. `variances` are by label, then by weight."""
     by_label = variances.reshape(rows.labels.shape[1], rows.weights.shape[1])
     for mine, theirs, each in zip(rows.labels.T, columns.labels.T, by_label, strict=True):
         offsets = (rows.weights * each) @ columns.weights.T
         offsets *= mine[:, None] == theirs
-        shared += offsets
-    return shared
+        covariance += offsets
 
 
 def offset_variance(rows: Inputs, variances: Floats) -> Floats:

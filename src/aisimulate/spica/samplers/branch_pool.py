@@ -44,7 +44,7 @@ _LOAD = "kv_load_ratio"
 _SAME_LOG = 0.002
 _TINY = 1e-9
 _SEATS = "max_num_seqs"  # knobs whose names end so limit requests, and mostly do not act
-_MOST_CACHED = 40_000  # descriptions and estimates that are kept; past that they start afresh
+_MOST_CACHED = 20_000  # descriptions and estimates that are kept; past that they start afresh
 
 
 class BranchPool:
