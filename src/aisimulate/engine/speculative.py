@@ -332,13 +332,10 @@ class SpeculativeScheduler(RankScheduler):
         self._release(sequence)
 
     def _set_burst_aside(self, most_tokens: int) -> None:
-        """Take the blocks that the longest bursts would open; preempt while they cannot be had."""
-        size, pool = self.block_size, self.pool
+        """Take the blocks of the longest bursts; preempt while they cannot be had."""
+        pool = self.pool
         while self.ready:
-            blocks = sum(
-                -(-min(sequence.tokens + most_tokens, sequence.end_tokens) // size) - sequence.held_blocks
-                for sequence in self.ready
-            )
+            blocks = self._longest_bursts(most_tokens)
             if blocks <= pool.room:
                 pool.take(blocks)
                 self._set_aside = blocks
@@ -346,6 +343,14 @@ class SpeculativeScheduler(RankScheduler):
             victim = self._preempt_ready()
             if not self.running and not self._others_hold:
                 victim.reason = SEQUENCE_OVER_CAPACITY  # alone in the pool: it would wait for ever
+
+    def _longest_bursts(self, most_tokens: int) -> int:
+        """Count the blocks that the longest bursts would open."""
+        size = self.block_size
+        return sum(
+            -(-min(sequence.tokens + most_tokens, sequence.end_tokens) // size) - sequence.held_blocks
+            for sequence in self.ready
+        )
 
     def _preempt_ready(self) -> Sequence:
         """Preempt when the pass is priced already: its prefill is paid for.

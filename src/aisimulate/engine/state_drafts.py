@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.admission import SEQUENCE_OVER_CAPACITY
 from aisimulate.engine.speculation import Acceptance
 from aisimulate.engine.speculative import SpeculativeScheduler
 from aisimulate.engine.state_scheduler import StateScheduler
@@ -26,6 +25,7 @@ class StateDraftScheduler(StateScheduler):
     __slots__ = ()
 
     _price = SpeculativeScheduler._price  # the decode forward verifies first tokens, too
+    _set_burst_aside = SpeculativeScheduler._set_burst_aside
 
     def __init__(self, params: RankParams, timer: PassTimer, number: int) -> None:
         super().__init__(params, timer)
@@ -47,17 +47,8 @@ class StateDraftScheduler(StateScheduler):
                     self._give_up(sequence)
         super()._settle_ready()
 
-    def _set_burst_aside(self, most_tokens: int) -> None:
-        """Take the blocks of the longest bursts; preempt while they cannot be had."""
-        while self.ready:
-            blocks = sum(self._burst_blocks(sequence, most_tokens) for sequence in self.ready)
-            if blocks <= self.pool.room:
-                self.pool.take(blocks)
-                self._set_aside = blocks
-                return
-            victim = self._preempt_ready()
-            if not self.running and not self._others_hold:
-                victim.reason = SEQUENCE_OVER_CAPACITY  # alone in the pool: it would wait for ever
+    def _longest_bursts(self, most_tokens: int) -> int:
+        return sum(self._burst_blocks(sequence, most_tokens) for sequence in self.ready)
 
     def _burst_blocks(self, sequence: Sequence, most_tokens: int) -> int:
         """Count the blocks of the longest burst: those it opens, and a copy of a state it writes again."""
