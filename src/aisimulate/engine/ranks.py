@@ -37,11 +37,11 @@ def make_rank(params: RankParams, timer: PassTimer, number: int, has_cadence: bo
 
     `number` counts the ranks of all workers. `has_cadence`: its group schedules prefills in intervals.
     """
-    if params.state_blocks:
-        return StateDraftScheduler(params, timer, number) if params.nextn else StateScheduler(params, timer)
-    if params.nextn:
-        seed = params.acceptance_seed + number
-        return SpeculativeScheduler(params, timer, Acceptance(params.nextn, params.accept_rates, seed))
+    if params.nextn or params.state_blocks:
+        acceptance = Acceptance(params.nextn, params.accept_rates, params.acceptance_seed + number)
+        if not params.state_blocks:
+            return SpeculativeScheduler(params, timer, acceptance)
+        return (StateDraftScheduler if params.nextn else StateScheduler)(params, timer, acceptance)
     if has_cadence:
         return (FusedCadenceScheduler if params.fused else CadenceScheduler)(params, timer)
     if params.backend == "trtllm":

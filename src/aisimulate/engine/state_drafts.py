@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.speculation import Acceptance
 from aisimulate.engine.speculative import SpeculativeScheduler
 from aisimulate.engine.state_scheduler import StateScheduler
 
 if TYPE_CHECKING:
-    from aisimulate.core.protocols import PassTimer
-    from aisimulate.engine.params import RankParams
     from aisimulate.engine.sequence import Sequence
 
 
@@ -26,11 +23,6 @@ class StateDraftScheduler(StateScheduler):
 
     _price = SpeculativeScheduler._price  # the decode forward verifies first tokens, too
     _set_burst_aside = SpeculativeScheduler._set_burst_aside
-
-    def __init__(self, params: RankParams, timer: PassTimer, number: int) -> None:
-        super().__init__(params, timer)
-        seed = params.acceptance_seed + number
-        self._acceptance = Acceptance(params.nextn, params.accept_rates, seed)
 
     def _most_resumed(self, sequence: Sequence, cached: int) -> int:
         blocks = super()._most_resumed(sequence, cached)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.admission import SEQUENCE_OVER_CAPACITY
-from aisimulate.engine.speculation import Acceptance
 from aisimulate.engine.speculative import SpeculativeScheduler
 from aisimulate.engine.state_copies import State, StateCopies
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from aisimulate.engine.params import RankParams
     from aisimulate.engine.run_pool import Match
     from aisimulate.engine.sequence import Sequence
+    from aisimulate.engine.speculation import Acceptance
     from aisimulate.engine.state_copies import StateBlock
 
 
@@ -32,8 +32,8 @@ class StateScheduler(SpeculativeScheduler):
 
     __slots__ = ("_chains", "_stays_out", "copies", "outgrown", "states")
 
-    def __init__(self, params: RankParams, timer: PassTimer) -> None:
-        super().__init__(params, timer, Acceptance(0, (), 0))
+    def __init__(self, params: RankParams, timer: PassTimer, acceptance: Acceptance) -> None:
+        super().__init__(params, timer, acceptance)
         self.copies = StateCopies(self.pool, params.state_blocks)
         self.states: dict[Sequence, State] = {}
         self._chains: dict[Sequence, list[int]] = {}  # the prefixes of each request
