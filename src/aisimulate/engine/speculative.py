@@ -444,13 +444,16 @@ class SpeculativeScheduler(RankScheduler):
         """Give the duration of the first passes of the planned run."""
         return sum(self._column[:passes])
 
+    def _open_run(self, passes: int) -> None:
+        """Take the blocks of the first `passes` of the planned run."""
+        blocks = self._set_aside = self._blocks_in_run(passes)
+        self.pool.take(blocks)
+
     def _commit_run(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
         """End the first `passes` of the planned run; return what became terminal."""
         last = self.decoders.passes + passes - 1
         self.decoders.passes = last + 1
-        blocks = self._blocks_in_run(passes)
-        self.pool.take(blocks)
-        self._set_aside = blocks
+        self._open_run(passes)
         finished = []
         for sequence in self.running:
             forwards = sequence.forwards = sequence.forwards + passes

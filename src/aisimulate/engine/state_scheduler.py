@@ -245,38 +245,13 @@ class StateScheduler(SpeculativeScheduler):
 
     def _blocks_in_run(self, passes: int) -> int:
         """Blocks that a run opens, and those of a state that is copied before it is written."""
-        return self._opened_in_run(passes) + self.copies.blocks
-
-    def _opened_in_run(self, passes: int) -> int:
         size = self.block_size
-        return sum(-(-(s.tokens + passes - 1) // size) - s.held_blocks for s in self.running)
+        opened = sum(-(-(s.tokens + passes - 1) // size) - s.held_blocks for s in self.running)
+        return opened + self.copies.blocks
 
-    def _commit_run(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
-        """End the first `passes` of the planned run; return what became terminal."""
-        first = self.decoders.passes
-        self.decoders.passes = first + passes
-        self._compute_run(first, passes)
-        finished = []
-        for sequence in self.running:
-            forwards = sequence.forwards = sequence.forwards + passes
-            sequence.tokens = sequence.lengths[forwards]
-            sequence.computed = sequence.tokens - 1
-            sequence.last_pass = first + passes - 1
-            sequence.last_token_ns = end_ns
-            if sequence.second_token_ns is None:
-                sequence.second_token_ns = first_end_ns
-            if sequence.tokens == sequence.end_tokens:
-                finished.append(sequence)
-        for sequence in finished:
-            self._finish(sequence, end_ns)
-        if finished:
-            self._head_waits = False
-            self.running = [sequence for sequence in self.running if sequence.status is None]
-        return finished
-
-    def _compute_run(self, first: int, passes: int) -> None:
+    def _open_run(self, passes: int) -> None:
         """Open and complete the blocks of `passes` passes, pass by pass in the running order."""
-        size, steps = self.block_size, []
+        size, first, steps = self.block_size, self.decoders.passes - passes, []
         for index, sequence in enumerate(self.running):
             before = sequence.computed
             for block in range(before // size, (before + passes) // size + 1):
@@ -285,7 +260,7 @@ class StateScheduler(SpeculativeScheduler):
             if 0 < number <= passes:
                 self._compute(self.running[index], end, first + number - 1)
         for sequence in self.running:
-            self.states[sequence].computed = sequence.computed + passes
+            sequence.computed = self.states[sequence].computed = sequence.computed + passes
 
     def _compute(self, sequence: Sequence, end: int, number: int) -> None:
         """Compute one token of a sequence that opens or completes a block with it."""
