@@ -263,17 +263,13 @@ class SpeculativeScheduler(RankScheduler):
 
     def _admit(self, sequence: Sequence, now_ns: int) -> bool:
         """Admit the head if it fits and the budget gives it a token; else do nothing."""
-        size, pool, budget = self.block_size, self.pool, self.budget
+        size, pool = self.block_size, self.pool
         match = self._lookup(sequence)
         if not self._fits(sequence, match[1]):
             return False
         start = match[0] * size
-        end, prompt = min(sequence.tokens, start + budget), sequence.input_tokens
-        if self.deferring and sequence.tokens - start > 1:
-            return False
-        if (end == start < sequence.tokens) or (
-            budget < prompt - start and not self.params.enable_chunked_prefill
-        ):
+        end = min(sequence.tokens, start + self.budget)
+        if self._is_put_off(sequence, start, end):
             return False
         fresh = -(-end // size) - match[0]
         while fresh > pool.room - pool.unheld(match):
@@ -282,29 +278,46 @@ class SpeculativeScheduler(RankScheduler):
             self._preempt()
         pool.pin(sequence, match)
         pool.take(fresh)
-        sequence.held_blocks = match[0] + fresh
-        sequence.tail_start = match[0]
+        self._seat(sequence, match[0], end, now_ns)
+        return True
+
+    def _is_put_off(self, sequence: Sequence, start: int, end: int) -> bool:
+        """Whether the head, which would compute from `start` to `end`, is not to begin in this pass."""
+        if self.deferring and sequence.tokens - start > 1:
+            return True
+        if end == start < sequence.tokens:
+            return True
+        return self.budget < sequence.input_tokens - start and not self.params.enable_chunked_prefill
+
+    def _seat(self, sequence: Sequence, found: int, end: int, now_ns: int) -> None:
+        """Let a request run that holds the blocks up to `end`, `found` of which were cached."""
+        start = found * self.block_size
+        sequence.held_blocks = -(-end // self.block_size)
+        sequence.tail_start = found
         self.waiting.remove(sequence)
         self.running.append(sequence)
         sequence.decodes = False
         sequence.admissions += ((now_ns, start),)
         self.entered = sequence.order = self.entered + 1
         self._schedule(sequence, start, end)
-        return True
+
+    def _cached(self, sequence: Sequence) -> Match:
+        """Find what of the head is cached."""
+        keys = sequence.keys
+        if keys is None:
+            return self.pool.miss
+        # A generated block has an identity once it was computed.
+        return self.pool.match(keys, max(sequence.input_tokens, sequence.most_computed) // self.block_size)
 
     def _lookup(self, sequence: Sequence) -> Match:
         """Find what of the head may be taken from the cache."""
-        keys, pool, size, tokens = sequence.keys, self.pool, self.block_size, sequence.tokens
-        if keys is None:
-            return pool.miss
-        # A generated block has an identity once it was computed.
-        match = pool.match(keys, max(sequence.input_tokens, sequence.most_computed) // size)
+        match, tokens = self._cached(sequence), sequence.tokens
         if self._no_evict or tokens == sequence.end_tokens:
             return match
-        blocks = min(match[0], (tokens - 1) // size)
+        blocks = min(match[0], (tokens - 1) // self.block_size)
         if blocks:
             blocks -= 1  # the draft head needs the hidden states of the last cached block
-        return pool.shorten(match, blocks) if blocks < match[0] else match
+        return self.pool.shorten(match, blocks) if blocks < match[0] else match
 
     def _fits(self, sequence: Sequence, held: int) -> bool:
         size, pool = self.block_size, self.pool

@@ -136,7 +136,7 @@ class StateScheduler(SpeculativeScheduler):
         may_resume = sequence.keys is None or known + 2 * states <= self.params.num_gpu_blocks
         self._stays_out = self.budget == 0 and may_resume
         match, source = self._resumable(sequence)
-        blocks, prompt, budget = match[0], sequence.input_tokens, self.budget
+        blocks = match[0]
         if known + (2 * states if blocks else states) > self.params.num_gpu_blocks:
             sequence.reason = SEQUENCE_OVER_CAPACITY
             return False
@@ -144,26 +144,15 @@ class StateScheduler(SpeculativeScheduler):
             self._stays_out = may_resume and self._lacks_room(sequence)
             return False
         start = blocks * self.block_size
-        end = min(sequence.tokens, start + budget)
-        if self.deferring and sequence.tokens - start > 1:
-            return False
-        if (end == start < sequence.tokens) or (
-            budget < prompt - start and not self.params.enable_chunked_prefill
-        ):
+        end = min(sequence.tokens, start + self.budget)
+        if self._is_put_off(sequence, start, end):
             return False
         self._enter(sequence, match, source, end, now_ns)
         return True
 
-    def _lookup_tokens(self, sequence: Sequence) -> Match:
-        keys = sequence.keys
-        if keys is None:
-            return self.pool.miss
-        # A generated block has an identity once it was computed.
-        return self.pool.match(keys, max(sequence.input_tokens, sequence.most_computed) // self.block_size)
-
     def _resumable(self, sequence: Sequence) -> tuple[Match, list[StateBlock]]:
         """Find the longest cached prefix whose state is there, and what of that state nobody holds."""
-        match = self._lookup_tokens(sequence)
+        match = self._cached(sequence)
         blocks = self._most_resumed(sequence, match[0])
         if not blocks:
             return self.pool.miss, []
@@ -183,28 +172,19 @@ class StateScheduler(SpeculativeScheduler):
     def _lacks_room(self, sequence: Sequence) -> bool:
         """Whether it does not even fit if all of its prompt that somebody holds can be resumed."""
         known = -(-sequence.tokens // self.block_size) + self.copies.blocks
-        return known - self._lookup_tokens(sequence)[1] > self.pool.room
+        return known - self._cached(sequence)[1] > self.pool.room
 
     def _enter(
         self, sequence: Sequence, match: Match, source: list[StateBlock], end: int, now_ns: int
     ) -> None:
         """Let the head, which fits, compute up to `end`."""
         pool, copies, blocks = self.pool, self.copies, match[0]
-        fresh = -(-end // self.block_size) - blocks
         pool.pin(sequence, match)
         copies.pin(source)
-        pool.take(fresh + copies.blocks)
+        pool.take(-(-end // self.block_size) - blocks + copies.blocks)
         copies.unpin(source)
-        sequence.held_blocks = blocks + fresh
-        sequence.tail_start = blocks
-        self.waiting.popleft()
-        self.running.append(sequence)
-        sequence.decodes = False
-        start = blocks * self.block_size
-        sequence.admissions += ((now_ns, start),)
-        self.entered = sequence.order = self.entered + 1
-        self.states[sequence] = State(copies.blocks, start)
-        self._schedule(sequence, start, end)
+        self.states[sequence] = State(copies.blocks, blocks * self.block_size)
+        self._seat(sequence, blocks, end, now_ns)
 
     def _admit_waiting(self, now_ns: int) -> None:
         self._stays_out = len(self.running) >= self.params.max_num_seqs
