@@ -61,7 +61,7 @@ class OffloadDecodeRank(Offloading, DecodeRank):
     @property
     def has_queue(self) -> bool:
         """Whether a pass can start."""
-        return Offloading.has_work.fget(self)  # type: ignore[attr-defined,no-any-return]
+        return super().has_work
 
     @property
     def has_candidates(self) -> bool:
