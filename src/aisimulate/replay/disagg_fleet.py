@@ -260,14 +260,11 @@ class DisaggFleet(Fleet):
             unblocked = [rank.unblock() for rank in ranks]
             if any(unblocked):
                 self._blocked.append(index)
-        if self._linked:
-            self._blocked += [index for index in self._idle_linked() if self._gives_up(index)]
+        for index in self._idle_linked() if self._linked else ():
+            sleeper = self._sleepers[index]
+            if sleeper is not None and sleeper.give_up():
+                self._blocked.append(index)
         return self.end_ns if self._blocked else NEVER
-
-    def _gives_up(self, index: int) -> bool:
-        """Let a worker no longer wait for what others do; return whether it did."""
-        give_up = getattr(self._workers[index], "give_up", None)
-        return give_up is not None and give_up()
 
     def _catch_up(self) -> None:
         """Let the decode workers that fell behind do all they can do by themselves."""

@@ -35,13 +35,16 @@ class Sleeper(Protocol):
     """A worker that, though it is not busy, has to be started again at `wake_ns`.
 
     It has to be started at `background_ns` while more requests may come. What a *linked* one does may change
-    what others find. One that `interrupts` counts the passes of all others.
+    what others find, who wait for it until they `give_up`. One that `interrupts` counts the passes of all
+    others.
     """
 
     wake_ns: int
     background_ns: int
     is_linked: bool
     interrupts: bool
+
+    def give_up(self) -> bool: ...  # noqa: D102
 
 
 class Fleet:
