@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RoutedTraffic:
-    """A `Driver` in front of which requests may wait: what `pop_ready` gives is let in by the router."""
+    """A `Driver` whose requests a router may let wait."""
 
     is_independent = False
 
@@ -36,7 +36,7 @@ class RoutedTraffic:
         self._clock = clock
         self._released: list[Sequence] = []
         self.on_release: Callable[[], None] = _nobody  # called when somebody may come in at once
-        self.next_ready_ns = self._next_ready_ns if router.queues else driver.next_ready_ns
+        self.next_ready_ns = driver.next_ready_ns  # instant of the next request known so far, or None
         self.on_terminal = driver.on_terminal  # take note that a request ended
         if router.queues:
             router.on_settled = self.release
@@ -46,18 +46,15 @@ class RoutedTraffic:
         """Everything dispatched so far."""
         return self._driver.sequences
 
-    def _next_ready_ns(self) -> int | None:
-        """Instant of the next request known so far, or None."""
-        return self._clock.now_ns if self._released else self._driver.next_ready_ns()
-
     def pop_ready(self, now_ns: int) -> list[Sequence]:
-        """Dispatch who was let in after having waited, then every request that is ready and need not."""
+        """Dispatch every request that is ready."""
         self._clock.now_ns = now_ns
-        arrived = self._driver.pop_ready(now_ns)
-        if not self._router.queues:
-            return arrived
+        return self._driver.pop_ready(now_ns)
+
+    def pop_released(self) -> list[Sequence]:
+        """Take out who was let in after having waited."""
         released, self._released = self._released, []
-        return released + [sequence for sequence in arrived if self._router.offer(sequence)]
+        return released
 
     def pop_first(self, count: int) -> list[Sequence]:
         """Nobody asks: requests depend on each other through the router."""
@@ -75,7 +72,23 @@ class RoutedTraffic:
 
 
 class AggregatedTraffic(RoutedTraffic):
-    """The traffic of one pool."""
+    """The traffic of one pool: what `pop_ready` gives is let in by the router."""
+
+    def __init__(self, driver: Driver, router: KvRouter, clock: RouterClock) -> None:
+        super().__init__(driver, router, clock)
+        if router.queues:
+            self.next_ready_ns = self._next_ready_ns
+
+    def _next_ready_ns(self) -> int | None:
+        """Instant of the next request known so far, or None."""
+        return self._clock.now_ns if self._released else self._driver.next_ready_ns()
+
+    def pop_ready(self, now_ns: int) -> list[Sequence]:
+        """Dispatch who was let in after having waited, then every request that is ready and need not."""
+        arrived = super().pop_ready(now_ns)
+        if not self._router.queues:
+            return arrived
+        return self.pop_released() + [sequence for sequence in arrived if self._router.offer(sequence)]
 
     def passes_ended(self, computed: list[Sequence], terminal: list[Sequence], end_ns: int) -> None:
         """Tell the router which requests ended and which prompts got their first token.
@@ -142,7 +155,6 @@ class PairTraffic(RoutedTraffic):
         self._decode = decode
         self._given_back: deque[tuple[int, Sequence]] = deque()
         self.on_terminal = self._on_terminal
-        self.next_ready_ns = driver.next_ready_ns
         self._reserves_first: DestinationFirstFleet | None = (
             None  # whose prompts have destinations to give up
         )
@@ -157,20 +169,10 @@ class PairTraffic(RoutedTraffic):
             self._reserves_first = fleet
             fleet.on_called_off = self.called_off
 
-    def pop_ready(self, now_ns: int) -> list[Sequence]:
-        """Dispatch every request that is ready."""
-        self._clock.now_ns = now_ns
-        return self._driver.pop_ready(now_ns)
-
     def offer(self, sequence: Sequence) -> bool:
         """Let a prompt in, or let it wait; return whether it may be placed now."""
         self._clock.now_ns = self.now_ns()
         return self._router.offer(sequence)
-
-    def pop_released(self) -> list[Sequence]:
-        """Take out who was let in after having waited."""
-        released, self._released = self._released, []
-        return released
 
     def placements(self) -> tuple[StagePlacement, StagePlacement]:
         """What places requests on prefill and on decode workers."""
