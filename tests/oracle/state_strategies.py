@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .strategies import GAPS_MS, OUTPUTS, TRACE, Scenario, draw_synthetic, draw_trace, payload_spec, ranks
+from .strategies import Scenario, draw_returning, draw_synthetic, draw_trace, payload_spec, ranks
 
 
 @st.composite
@@ -39,18 +39,5 @@ def resuming_scenarios(draw: st.DrawFn) -> Scenario:
     rank = draw(ranks(backends=["vllm"]))
     rank |= {"enable_prefix_caching": True, "num_gpu_blocks": draw(st.sampled_from([10, 14, 20, 40]))}
     rank |= draw(state_caches(rank))
-    block, rows, now_ms = rank["block_size"], [], 0.0
-    for line in range(draw(st.integers(2, 20))):
-        blocks = draw(st.integers(1, rank["num_gpu_blocks"] // 2))
-        shared = draw(st.sampled_from([blocks, blocks, 1, 2, 3]))
-        family = 100 * draw(st.integers(0, 1))
-        ids = [family + k if k < shared else 1000 * (line + 1) + k for k in range(blocks)]
-        length = blocks * block - draw(st.sampled_from([0, 0, 1, block - 1]))
-        output = draw(st.sampled_from(OUTPUTS))
-        rows.append({"timestamp": now_ms, "input_length": length, "output_length": output, "hash_ids": ids})
-        now_ms += draw(st.sampled_from(GAPS_MS))
-    traffic: dict[str, Any] = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
-    cap = draw(st.sampled_from([None, 1, 2, 3, 8]))
-    if cap:
-        traffic["replay_concurrency"] = cap
-    return Scenario({"spec": payload_spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)
+    block = rank["block_size"]
+    return draw(draw_returning(rank, 2, rank["num_gpu_blocks"] // 2, [0, 0, 1, block - 1]))

@@ -231,6 +231,28 @@ def payload_spec(rank: dict[str, Any], workers: int, dp_size: int = 1) -> dict[s
 
 
 @st.composite
+def draw_returning(
+    draw: st.DrawFn, rank: dict[str, Any], families: int, most_blocks: int, cuts: list[int]
+) -> Scenario:
+    """Prompts of up to `most_blocks` blocks less one of `cuts` tokens; those of a family begin alike."""
+    block, rows, now_ms = rank["block_size"], [], 0.0
+    for line in range(draw(st.integers(2, 20))):
+        blocks = draw(st.integers(1, most_blocks))
+        shared = draw(st.sampled_from([blocks, blocks, 1, 2, 3]))
+        family = 100 * draw(st.integers(0, families - 1))
+        ids = [family + k if k < shared else 1000 * (line + 1) + k for k in range(blocks)]
+        length = blocks * block - draw(st.sampled_from(cuts))
+        output = draw(st.sampled_from(OUTPUTS))
+        rows.append({"timestamp": now_ms, "input_length": length, "output_length": output, "hash_ids": ids})
+        now_ms += draw(st.sampled_from(GAPS_MS))
+    traffic: dict[str, Any] = {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": block}
+    cap = draw(st.sampled_from([None, 1, 2, 3, 8]))
+    if cap:
+        traffic["replay_concurrency"] = cap
+    return Scenario({"spec": payload_spec(rank, draw(st.integers(1, 2))), "traffic": traffic}, rows)
+
+
+@st.composite
 def turnstile_scenarios(draw: st.DrawFn) -> Scenario:
     """Closed loops over several workers in which many requests are rejected at once.
 
