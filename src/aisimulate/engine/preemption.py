@@ -73,17 +73,16 @@ def open_or_give_way(rank: RankScheduler, now_ns: int) -> int:
     return opening
 
 
-def head_waits(rank: RankScheduler, unopened: int = 0) -> bool:
+def head_waits(rank: RankScheduler) -> bool:
     """Whether the pass that began with preemptions goes on as a run of decode passes.
 
     It does if the head, the last victim, cannot get in: what it would need is not given back before a member
-    finishes. Its generated blocks do not count, because nobody holds them. `unopened` blocks are as good as
-    taken; none, if the head may find its prompt cached.
+    finishes. Its generated blocks do not count, because nobody holds them.
     """
     head, pool, size = rank.waiting[0], rank.pool, rank.block_size
     if not rank.decoders.count or rank.planned or rank.stalled:
         return False
-    needed = -(-head.tokens // size) + unopened
+    needed = -(-head.tokens // size)
     if (keys := head.keys) is not None:
         if head.planned:
             return False
