@@ -10,8 +10,9 @@ import pytest
 from sampler_contract import SamplerContract, identity, small_branch
 
 from aisimulate.spica.parallel_enum import ParallelShape, ReplicaParallelConfig
-from aisimulate.spica.samplers.branch_pool import RANGE_STEPS, BranchPool
+from aisimulate.spica.samplers.branch_pool import BranchPool
 from aisimulate.spica.samplers.pool_gp_sampler import PoolGpSampler, positive
+from aisimulate.spica.samplers.pool_parts import RANGE_STEPS
 
 
 def wide_branch(**changes):

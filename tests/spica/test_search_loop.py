@@ -342,6 +342,12 @@ def test_a_value_outside_the_branch_fails_alone_and_is_no_point_of_it(change, re
     assert sampler.told[0][1] == result.outcomes[0].reason
 
 
+def test_a_value_outside_the_branch_fails_alone_whatever_its_pools_are():
+    odd = ReplicaParallelConfig(ParallelShape([4], 1, 1, 1), 2)  # nothing that has a hash
+    result, _ = run([[suggest(7000, odd), suggest(256)]])
+    assert statuses(result) == ["failed", "feasible"]
+
+
 def test_points_outside_a_branch_do_not_exhaust_it(monkeypatch):
     forget_the_model(monkeypatch, [make_branch(seqs=(256,))])
     asks = [[suggest(n)] for n in (1, 1, 2, 2, 256)]

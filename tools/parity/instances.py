@@ -121,7 +121,7 @@ def _state(draw: random.Random, block_size: int) -> dict[str, Any]:
 
 
 def _end_with_blocks(draw: random.Random, rows: list[dict[str, Any]], block_size: int) -> None:
-    """Let most prompts end where a state is kept, and some go on from there."""
+    """Let most prompts end where a state is kept."""
     for row in rows:
         if draw.random() < 0.6:
             row["input_length"] = -(-row["input_length"] // block_size) * block_size

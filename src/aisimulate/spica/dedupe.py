@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aisimulate.spica.parallel_enum import ParallelConfig
     from aisimulate.spica.samplers.base import Suggestion
 
 
@@ -19,9 +17,11 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any JSON-like value
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@lru_cache(maxsize=4096)
-def _fields_of(config: ParallelConfig) -> dict[str, Any]:
-    return dataclasses.asdict(config)
+def _fields_of(value: Any) -> Any:  # noqa: ANN401 - a field's value
+    """Return the fields of nested dataclasses, without the copies of values that `asdict` makes."""
+    if not dataclasses.is_dataclass(value):
+        return value
+    return {item.name: _fields_of(getattr(value, item.name)) for item in dataclasses.fields(value)}
 
 
 def point_key(suggestion: Suggestion) -> str:

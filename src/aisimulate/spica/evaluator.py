@@ -116,7 +116,7 @@ class ReplayEvaluator:
 
 
 def load_simulator() -> None:
-    """Import what replays, which takes a third of a second; else the first replay does it."""
+    """Import what replays, which takes a while; else the first replay does it."""
     _own_replays()
 
 

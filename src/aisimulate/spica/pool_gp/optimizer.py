@@ -225,15 +225,15 @@ class PoolOptimizer(Generic[Key]):
         if calibration := self._calibration:
             pressure = np.clip(calibration.pressure(keys), *_PRESSURES)
             numbers = np.column_stack([numbers, pressure])
-        return Inputs(numbers, *self._labels(keys))
+        return self._labelled(numbers, keys)
 
-    def _labels(self, keys: Sequence[Key]) -> tuple[Ints, Floats]:
-        """Return labels, and the weights of their offsets, of which there is one for each side of a limit."""
+    def _labelled(self, numbers: Floats, keys: Sequence[Key]) -> Inputs:
+        """Label rows; where there is a limit, a label has an offset for each side of it."""
         labels = self._pool.labels(keys)
         if not (calibration := self._calibration):
-            return labels, np.ones((len(keys), 1))
+            return Inputs.plain(numbers, labels)
         limited = calibration.limited(keys)
-        return labels, np.column_stack([1.0 - limited, limited])
+        return Inputs(numbers, labels, np.column_stack([1.0 - limited, limited]))
 
     @property
     def _calibration(self) -> Calibration[Key] | None:
@@ -281,8 +281,7 @@ class PoolOptimizer(Generic[Key]):
         if self._band is None:
             return []
         none = np.empty((0, 0))
-        measured = Inputs(none, *self._labels(self._keys))
-        candidates = Inputs(none, *self._labels(considered.keys))
+        measured, candidates = self._labelled(none, self._keys), self._labelled(none, considered.keys)
         gains, means, deviations, chance = considered.expected()
         expected = float(gains.max())
         groups = hardly_known(measured, candidates)

@@ -17,7 +17,7 @@ from aisimulate.spica.samplers.point_features import (
     load_features,
     pair_balances,
 )
-from aisimulate.spica.samplers.pool_parts import PoolParts
+from aisimulate.spica.samplers.pool_parts import RANGE_STEPS, PoolParts
 from aisimulate.spica.screen.structures import unit_of
 
 if TYPE_CHECKING:
@@ -27,16 +27,14 @@ if TYPE_CHECKING:
 
     from aisimulate.spica.finite_space import FinitePoint
     from aisimulate.spica.parallel_enum import ParallelConfig
+    from aisimulate.spica.samplers.pool_parts import PointKey
     from aisimulate.spica.search_space import BranchSpace
 
     Floats = NDArray[np.float64]
 
     # Positive objectives of which more is better, one list per (selection, parallel config).
     Screen = Callable[[Sequence[tuple[Mapping[str, Any], ParallelConfig]]], list[list[float]]]
-    # The index of a point in the finite space, and the steps of every continuous range.
-    PointKey = tuple[int, tuple[int, ...]]
 
-RANGE_STEPS = 1000
 _WHOLE = 4096  # spaces up to this size are listed whole instead of drawn from
 _MOST_CHANGES = 3
 _LOAD = "kv_load_ratio"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aisimulate.spica.parallel_enum import ParallelConfig
-    from aisimulate.spica.samplers.branch_pool import PointKey
+    from aisimulate.spica.samplers.pool_parts import PointKey
     from aisimulate.spica.search_space import BranchSpace
 
     # The objectives' values as replays would give them, estimated; None for what cannot run.

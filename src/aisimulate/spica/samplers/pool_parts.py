@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
+    # The index of a point in the finite space, and the steps of every continuous range.
     PointKey = tuple[int, tuple[int, ...]]
     Screen = Callable[[Sequence[PointKey]], Floats]
 
-STEPS = 1000  # of the load
+RANGE_STEPS = 1000  # of a continuous range, such as the load
 # Loads at which a decode pool is looked at, in steps.
-_CURVE = np.unique(np.round(np.geomspace(1, STEPS, 40)).astype(int))
+_CURVE = np.unique(np.round(np.geomspace(1, RANGE_STEPS, 40)).astype(int))
 _FULL = (300, 600, 1000)  # at one of these a single prefill replica surely limits
 _ENOUGH = 3  # prefill GPUs per decode GPU, so that these limit
 _CANNOT_RUN = 1e-8  # a screened value below
@@ -69,8 +70,8 @@ class _Structure:
 class PoolParts:
     """Splits pairs (tokens per second and GPU, and per user, at a KV load) into their pools.
 
-    `screen` estimates both by key, `labels` number the engines of every placement by role, `low` and `high`
-    bound the load.
+    `screen` estimates both by key, `labels` number the engines of every placement by role, `load_range` has
+    the least load and the most.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class PoolParts:
 
     def _log_loads(self, steps: Sequence[int] | Ints) -> Floats:
         """Return the logarithms of loads; the lowest is half a step, not nothing."""
-        loads = self._low + (self._high - self._low) * np.maximum(np.asarray(steps), 0.5) / STEPS
+        loads = self._low + (self._high - self._low) * np.maximum(np.asarray(steps), 0.5) / RANGE_STEPS
         return np.asarray(np.log(loads))
 
     def _structure(self, index: int) -> _Structure:

@@ -1,4 +1,4 @@
-"""The SDK without pandas: half of its start-up time goes into tables that nobody asks for here."""
+"""The SDK without pandas: most of its start-up time goes into tables that nobody asks for here."""
 
 from __future__ import annotations
 
