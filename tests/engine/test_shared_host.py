@@ -95,6 +95,24 @@ def test_copies_of_two_ranks_share_the_bandwidth() -> None:
     assert alone[2] == [(16.5, 12)]
 
 
+@pytest.mark.parametrize("observers", [[], [InvariantChecker(thorough=True)]], ids=["alone", "watched"])
+def test_copies_go_on_to_the_end_of_the_replay_whoever_looks(observers: list[InvariantChecker]) -> None:
+    """The prompt's blocks leave the prefill worker from 10 to 13 ms; nothing happens there any more."""
+    prefill = RANK | {"native_host_offload": TIER}
+    decode = {name: RANK[name] for name in ("block_size", "timing_model")} | {"num_gpu_blocks": 64}
+    spec = {
+        "topology": {
+            "kind": "disaggregated",
+            "prefill": {"initial_workers": 1},
+            "decode": {"initial_workers": 1},
+        },
+        "engine": {"prefill": {"rank": prefill}, "decode": {"rank": decode}},
+        "requests": [{"id": "a", "arrival_time_ms": 0.0, "input_tokens": 13, "output_tokens": 60}],
+    }
+    report = execute({"spec": spec}, observers=observers)
+    assert report["g2_domains"] == [{"capacity_blocks": 64, "resident_blocks": 3, "used_blocks": 3}]
+
+
 def test_blocks_keep_their_place_until_they_are_copied() -> None:
     """The second prompt finds two free blocks of six; the four it needs are there when the store ends."""
     waits = admissions(serve([(0.0, [1, 2, 3, 4]), (12.0, [5, 6, 7])], workers=1, d2h_bandwidth_gbps=0.1))
