@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aisimulate.core.errors import InputError, UnsupportedError
+from aisimulate.core.errors import InputError, ReplayError, UnsupportedError
 from aisimulate.engine.offload_lanes import Copy
 from aisimulate.engine.offload_pool import OffloadPool
 from aisimulate.engine.sequence import Sequence
@@ -77,6 +77,21 @@ def test_a_prompt_does_not_come_into_blocks_that_are_being_copied() -> None:
     )
     assert other["destination_reserved_ms"] == 30.0
     assert second["destination_reserved_ms"] == 51.0
+
+
+@pytest.mark.parametrize("output_tokens", [6, 12], ids=["for its blocks", "for a pass that waits"])
+def test_who_waits_for_a_copy_that_never_ends_is_told_of(output_tokens: int) -> None:
+    """Prompts have no place until blocks have moved, in more than a hundred years."""
+    never = {
+        "num_gpu_blocks": 4,
+        "max_num_seqs": 1,
+        "native_host_offload": {**HOST, "d2h_bandwidth_gbps": 1e-13},
+    }
+    case = payload({}, never, requests=3)
+    for request in case["spec"]["requests"]:
+        request |= {"output_tokens": output_tokens, "arrival_time_ms": 0.0}
+    with pytest.raises(ReplayError, match="requests remain where the clock ends"):
+        execute(case)
 
 
 def test_blocks_that_were_given_up_in_vain_are_written_later() -> None:

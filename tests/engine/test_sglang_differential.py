@@ -82,3 +82,32 @@ def test_an_eviction_for_a_pass_reorders_the_queue_before_the_next() -> None:
     }
     keys = ("timestamp", "input_length", "output_length", "hash_ids")
     check(Scenario(payload, [dict(zip(keys, row, strict=True)) for row in rows]))
+
+
+def test_an_eviction_for_a_pass_lets_in_a_prompt_whose_prefix_it_takes() -> None:
+    """With it the whole prompt is computed, so its output is reserved; without it a chunk goes first."""
+    rows = [
+        (4, 4, [2, 3]),
+        (1, 1, [0]),
+        (1, 1, [0]),
+        (3, 5, [9]),
+        (1, 3, [8]),
+        (4, 2, [0, 1]),
+        (1, 1, [5]),
+        (5, 5, [5, 7]),
+        (5, 20, [0, 1]),
+    ]
+    rank = {
+        "backend": "sglang",
+        "num_gpu_blocks": 8,
+        "block_size": 4,
+        "max_num_seqs": 64,
+        "timing_model": {"type": "fixed", "prefill_ms": 7.0, "decode_ms": 5.0},
+        "sglang": {"chunked_prefill_size": 4, "schedule_conservativeness": 0.0},
+    }
+    payload = {
+        "spec": payload_spec(rank, 1),
+        "traffic": {"source_type": "trace", "trace_paths": [TRACE], "trace_block_size": 3},
+    }
+    keys = ("timestamp", "input_length", "output_length", "hash_ids")
+    check(Scenario(payload, [dict(zip(keys, (0.0, *row), strict=True)) for row in rows]))

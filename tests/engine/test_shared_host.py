@@ -16,11 +16,13 @@ from aisimulate.engine.params import OffloadParams
 from aisimulate.engine.sequence import Sequence
 from aisimulate.replay.execute import execute
 from aisimulate.replay.invariants.checker import InvariantChecker
+from aisimulate.replay.observe.hub import Observer
 
 from .test_sglang_handoff import check_equals
 
 if TYPE_CHECKING:
     from aisimulate.core.traffic import Session
+    from aisimulate.engine.watch import WatchedWorker
 
 RECORDED = [
     json.loads(line) for line in (Path(__file__).parents[1] / "data/engine/shared_host_examples.jsonl").open()
@@ -93,6 +95,45 @@ def test_copies_of_two_ranks_share_the_bandwidth() -> None:
     assert shared[2] == [(19.0, 12)]
     alone = admissions(serve([*first, (13.5, [4, 5, 6])], shared_d2h_bandwidth_gbps=0))
     assert alone[2] == [(16.5, 12)]
+
+
+@pytest.mark.parametrize("observers", [[], [InvariantChecker(thorough=True)]], ids=["alone", "watched"])
+def test_copies_go_on_to_the_end_of_the_replay_whoever_looks(observers: list[InvariantChecker]) -> None:
+    """The prompt's blocks leave the prefill worker from 10 to 13 ms; nothing happens there any more."""
+    prefill = RANK | {"native_host_offload": TIER}
+    decode = {name: RANK[name] for name in ("block_size", "timing_model")} | {"num_gpu_blocks": 64}
+    spec = {
+        "topology": {
+            "kind": "disaggregated",
+            "prefill": {"initial_workers": 1},
+            "decode": {"initial_workers": 1},
+        },
+        "engine": {"prefill": {"rank": prefill}, "decode": {"rank": decode}},
+        "requests": [{"id": "a", "arrival_time_ms": 0.0, "input_tokens": 13, "output_tokens": 60}],
+    }
+    report = execute({"spec": spec}, observers=observers)
+    assert report["g2_domains"] == [{"capacity_blocks": 64, "resident_blocks": 3, "used_blocks": 3}]
+
+
+def test_a_rank_without_a_pass_is_not_seen_to_compute() -> None:
+    """A request for no output ends with the first pass, after which the other rank goes on alone."""
+    seen: list[tuple[int, int]] = []
+
+    class Watching(Observer):
+        def started(self, worker: WatchedWorker) -> None:
+            seen.extend((worker.start_ns // 10**6, work.rank) for work in worker.doing if work.prefills)
+
+    request = {"arrival_time_ms": 0.0, "input_tokens": 13}
+    spec = {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+        "engine": {"dp_size": 2, "rank": RANK | {"max_num_batched_tokens": 8, "native_host_offload": TIER}},
+        "requests": [
+            request | {"id": "a", "dp_rank": 0, "output_tokens": 0, "input_tokens": 5},
+            request | {"id": "b", "dp_rank": 1, "output_tokens": 4},
+        ],
+    }
+    execute({"spec": spec}, observers=[Watching()])
+    assert seen == [(0, 0), (0, 1), (10, 1)]
 
 
 def test_blocks_keep_their_place_until_they_are_copied() -> None:

@@ -117,6 +117,13 @@ def test_one_that_could_resume_needs_room_for_the_copy_though_it_would_fit_witho
     assert serve(requests, num_gpu_blocks=7, blocks=2)[1][:2] == [[(50.0, 8)], 60.0]
 
 
+def test_a_state_that_was_evicted_is_not_found_beside_a_prefix_that_is_held() -> None:
+    """The second comes back when the first has taken the space of its state, and holds its block."""
+    requests = [(0.0, 25, 6, [1, 2, 3, 4, 5, 6, 7]), (0.0, 4, 2, [1])]
+    limits = {"num_gpu_blocks": 16, "max_num_batched_tokens": 4, "max_num_seqs": 2}
+    assert serve(requests, blocks=3, **limits)[1][:2] == [[(60.0, 0), (83.0, 0)], 105.0]
+
+
 def check(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory() as folder:
         payload = scenario.materialise(Path(folder))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aisimulate.core.traffic import Session, Turn, Workload
+from aisimulate.replay.execute import execute
 from aisimulate.workload.content import KeyTable, TokenText, ids_are_keys
 from aisimulate.workload.driver import SessionDriver
 
@@ -181,3 +182,40 @@ def test_small_blocks_have_keys_of_their_own(size):
     assert [table.key((token,) * size) for token in (0, -1, 7)] == [
         table.run_key(token) for token in (0, -1, 7)
     ]
+
+
+def test_keys_are_never_negative_and_differ_by_content():
+    """All blocks of four tokens over three, one of which is private: negative numbers mean no key at all."""
+    table = KeyTable(4)
+    keys = [table.key(block) for block in product((0, 1, -1), repeat=4)]
+    assert min(keys) >= 0
+    assert len(set(keys)) == 3**4
+
+
+def test_generated_content_is_not_taken_for_a_block_of_many_tokens():
+    """The first request goes on behind its prompt with tokens that no prompt can name."""
+    tokens = list(range(4))
+    spec = {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 1}},
+        "engine": {"rank": {"backend": "sglang", "block_size": 4, "num_gpu_blocks": 64}},
+        "requests": [
+            {
+                "id": "a",
+                "arrival_time_ms": 0,
+                "input_tokens": 4,
+                "output_tokens": 20,
+                "input_token_ids": tokens,
+            },
+            {
+                "id": "b",
+                "arrival_time_ms": 1e6,
+                "input_tokens": 13,
+                "output_tokens": 2,
+                "input_token_ids": [*tokens, *tokens, *tokens, 9],
+            },
+        ],
+        "record_per_request": True,
+    }
+    spec["engine"]["rank"]["sglang"] = {"chunked_prefill_size": 8192}
+    records = execute({"spec": spec})["per_request"]
+    assert [record["reused_input_tokens"] for record in records] == [0, 4]

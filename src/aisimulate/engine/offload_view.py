@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.held_pool import HeldPool
-from aisimulate.engine.pass_view import BlockAudit
+from aisimulate.engine.pass_view import BlockAudit, RankPass
 from aisimulate.engine.vllm_view import VllmRankView
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ class OffloadView(VllmRankView):
     def has_work(self) -> bool:
         """Whether it takes part in the next pass: a load that ends just then may let it."""
         return True
+
+    def read(self, now_ns: int) -> RankPass:
+        """Describe what was planned at `now_ns`: nothing, where other ranks of a group began a pass alone."""
+        rank = self._rank
+        if rank.host.in_pass or (rank.run_batch and rank.decoders.count):
+            return super().read(now_ns)
+        return RankPass(self._index, 0, 0)
 
     def gauges(self, run_passes: int = 0) -> Gauges:
         """Read the rank; who is set aside waits."""

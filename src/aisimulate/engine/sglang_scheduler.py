@@ -281,17 +281,24 @@ class SglangScheduler(PricedRun):
         # Outputs that others have too are freed on the way, so that less is evicted than they open.
         blocks = opening + (pool.free if self.planned else pool.free + pool.inactive)
         if self.waiting:
-            if self.longest_first and pool.inactive < inactive:
-                return 1  # an eviction for this pass may change the order of the queue
+            if self._sees_cache and pool.inactive < inactive:
+                return (
+                    1  # an eviction for this pass may change the order of the queue, or what its head finds
+                )
             passes, blocks = self._while_waiting(passes, blocks)
         if decoders.count * (passes // self.params.block_size + 1) <= blocks:
             return passes
         return decoders.longest_within(passes, blocks)
 
+    @property
+    def _sees_cache(self) -> bool:
+        """Whether who gets in next depends on what is cached."""
+        return self.longest_first or (self.refusal is not None and self.refusal.sees_cache)
+
     def _while_waiting(self, passes: int, blocks: int) -> tuple[int, int]:
         """Limit a run to passes at whose start the queue is as it is and nobody gets in, and to its pages."""
         refusal = self.refusal
-        sees_cache = self.longest_first or (refusal is not None and refusal.sees_cache)
+        sees_cache = self._sees_cache
         if self.planned and (refusal is not None or sees_cache):
             return 1, blocks  # outputs may complete what is looked for, or be freed
         if refusal is not None and refusal.by_pages:

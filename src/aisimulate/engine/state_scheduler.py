@@ -157,6 +157,7 @@ class StateScheduler(SpeculativeScheduler):
         if not blocks:
             return self.pool.miss, []
         chain, copies = self._chains[sequence], self.copies
+        self.pool.settle()  # the match did not, if somebody holds all of it
         while blocks and not copies.has(chain[blocks - 1]):
             blocks -= 1
         if not blocks:

@@ -92,7 +92,7 @@ def run_built(replay: BuiltReplay, started: int) -> ReplayOutcome:
         notes=replay.notes,
         plays=plays_of(replay.driver),
         settled=replay.settled,
-        tiers=replay.tiers.report() if replay.tiers is not None else {},
+        tiers=replay.tiers.report(replay.fleet.end_ns) if replay.tiers is not None else {},
         prefill_workers=replay.prefill_workers,
         prefill_dp_size=replay.prefill_dp_size,
         prefill_gpus_per_worker=replay.prefill_gpus_per_worker,

@@ -102,11 +102,13 @@ class Fleet:
             if self._run_clock():
                 return
         unserved = any(worker.busy or worker.has_work for worker in self._workers)
-        # Who waits for memory behind the GPU that never answers is no work of a worker.
-        waiting = None in map(attrgetter("status"), self._driver.sequences)
-        if unserved or waiting or self._driver.next_ready_ns() is not None:
+        if unserved or self._is_anybody_waiting() or self._driver.next_ready_ns() is not None:
             end = f"{to_ms(NEVER):g} ms, where the clock ends"
             raise ReplayError(f"requests remain at {end}: they arrive too late, or passes take too long")
+
+    def _is_anybody_waiting(self) -> bool:
+        """Whether anybody has no end: who waits for a copy to or from the host is no work of a worker."""
+        return None in map(attrgetter("status"), self._driver.sequences)
 
     def _let_passes_end_early(self) -> None:
         """Let workers end passes when they begin, unless the limit may come in between."""

@@ -31,8 +31,11 @@ class Tiers:
         ranks = getattr(worker, "ranks", [])
         self._hosts += [rank.host for rank in ranks if isinstance(rank, Offloading)]
 
-    def report(self) -> Report:
-        """Sum up the reuse of first admissions of completed requests by tier, and what disks did."""
+    def report(self, end_ns: int) -> Report:
+        """Sum up the reuse of first admissions of completed requests by tier, and what disks did.
+
+        `end_ns`: the end of the replay, up to which copies go on whoever looks at them.
+        """
         if not self._hosts:
             return {}
         columns = zip(*(host.reused_tokens for host in self._hosts), strict=True)
@@ -41,15 +44,16 @@ class Tiers:
                 zip(("device", "host", "disk"), map(sum, columns), strict=True)
             )
         }
-        shared = [host.tier for host in self._hosts if isinstance(host.tier, SharedHost)]
+        shared = dict.fromkeys(host.tier for host in self._hosts if isinstance(host.tier, SharedHost))
         if shared:
-            report["g2_domains"] = list(map(_domain_report, dict.fromkeys(shared)))
+            report["g2_domains"] = [_domain_report(host, end_ns) for host in shared]
         if disks := list(dict.fromkeys(host.disk.tier for host in self._hosts if host.disk is not None)):
             report["g3_offload"] = _disk_report(disks)
         return report
 
 
-def _domain_report(host: SharedHost) -> Report:
+def _domain_report(host: SharedHost, end_ns: int) -> Report:
+    host.advance(end_ns)
     return {
         "capacity_blocks": host.capacity_blocks,
         "resident_blocks": host.resident_blocks,

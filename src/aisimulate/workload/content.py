@@ -38,7 +38,8 @@ class KeyTable:
     """Gives each distinct token block a number of its own.
 
     A block of one or two runs of equal tokens, as content ids make them, is spelled by its number, so that
-    only other blocks must be remembered. Tokens are at most 64 bits wide, negative ones no wider.
+    only other blocks must be remembered. Tokens are at most 64 bits wide, negative ones no wider. Keys are
+    never negative: those numbers are left to content that has no key (`RadixPool`).
     """
 
     __slots__ = ("_others", "block_tokens")
@@ -65,7 +66,8 @@ class KeyTable:
         return self._other(block)
 
     def _other(self, block: tuple[int, ...]) -> int:
-        return self._others.setdefault(block, -1 - len(self._others))
+        number = self._others.setdefault(block, len(self._others))
+        return number * self.block_tokens << 1 | 1  # as if the first of two runs had no token
 
 
 class TokenText:
