@@ -45,12 +45,12 @@ def prefill_alone(
         needed = -(-end // size)
         if (
             end <= start
-            or opening + needed - opened > pool.room
+            or (taken := opening + needed - opened) > pool.room
             or (is_last and now_ns >= until_ns)
             or (waiting and (is_last or _lets_in(rank)))
         ):
             break
-        pool.take(opening + needed - opened)
+        pool.take(taken)
         sequence.computed = end
         if is_last:
             cache_prompt(rank, sequence)
