@@ -282,9 +282,7 @@ class SglangScheduler(PricedRun):
         blocks = opening + (pool.free if self.planned else pool.free + pool.inactive)
         if self.waiting:
             if self._sees_cache and pool.inactive < inactive:
-                return (
-                    1  # an eviction for this pass may change the order of the queue, or what its head finds
-                )
+                return 1  # an eviction for this pass may change who goes next, or what the head finds
             passes, blocks = self._while_waiting(passes, blocks)
         if decoders.count * (passes // self.params.block_size + 1) <= blocks:
             return passes
