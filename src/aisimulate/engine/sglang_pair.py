@@ -178,6 +178,7 @@ class SglangDecodeRank(Destinations, SglangScheduler):
         done: list[Sequence] = []
         if self._done and not self.selected:
             done, self._done = self._done, []
+            self._open_first(passes)
             for sequence in done:
                 self._complete(sequence, sequence.tokens, end_ns)
         terminal = super().commit(passes, first_end_ns, end_ns)
@@ -187,6 +188,12 @@ class SglangDecodeRank(Destinations, SglangScheduler):
         self._releases += sum([sequence.status == COMPLETED for sequence in ended])
         return ended
 
+    def _open_first(self, passes: int) -> None:
+        """Take the pages that decoders open in this pass: those that end without output free theirs later."""
+        if self.run_batch and (pages := self.decoders.demand(passes) - self._opening) > 0:
+            self.pool.take(pages)
+            self._opening += pages
+
 
 class SpeculativeSglangDecodeRank(SglangDecodeRank, SpeculativeSglangScheduler):
     """Decodes sequences whose prompt was computed elsewhere, in bursts from their first token on."""
@@ -194,3 +201,6 @@ class SpeculativeSglangDecodeRank(SglangDecodeRank, SpeculativeSglangScheduler):
     def __init__(self, params: SglangParams, timer: PassTimer, acceptance: Acceptance) -> None:
         SpeculativeSglangScheduler.__init__(self, params, timer, acceptance)
         self._expect_nobody()
+
+    def _open_first(self, passes: int) -> None:
+        """Do nothing: the pages of the longest bursts were set aside when the pass began."""
