@@ -14,7 +14,7 @@ from aisimulate.core.traffic import Session, Turn
 from aisimulate.replay.execute import execute
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row
-from aisimulate.workload.mooncake import _Reader, plain_rows, read_mooncake
+from aisimulate.workload.mooncake import _Reader, read_mooncake
 from aisimulate.workload.repeated_keys import repeated_key
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -367,43 +367,54 @@ ids = st.lists(st.one_of(st.integers(0, 9), st.integers(-1, 2**64 + 1), st.boole
 )
 def test_the_short_cut_for_plain_rows_accepts_nothing_that_the_checks_refuse(candidate):
     """The fast path must build what the checked path builds, and leave every doubtful row to it."""
-    fast, checked = _Reader(Path("t"), 4), _Reader(Path("t"), 4)
     names = ("timestamp", "input_length", "output_length", "hash_ids")
     line = json.dumps({name: candidate[name] for name in names}).encode()
-    taken = fast.add_plain(1, [line])
+    checked = _Reader(Path("t"), 4)
     try:
         checked.add(1, Row(Path("t"), 1, candidate))
     except InputError:
-        assert not taken
-    else:
-        numbers = [candidate[name] for name in names[:3]]
-        assert taken or any(type(number) is not int or number < 0 for number in numbers)
-        if taken:
+        checked = None
+    numbers = [candidate[name] for name in names[:3]]
+    is_plain = all(type(number) is int and number >= 0 for number in numbers)
+    for add, text in ((_Reader.add_plain, line), (_Reader.add_plain_lines, [line])):
+        fast = _Reader(Path("t"), 4)
+        taken = add(fast, 1, text)
+        if checked is None:
+            assert not taken
+        elif taken:
             assert fast.finish() == checked.finish()
+        else:
+            assert not is_plain
 
 
 PLAIN = b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4]}\n'
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [
-            b'{"timestamp": 1\n',
-            b'"input_length": 2, "output_length": 3, "hash_ids": [4]}\n',
-            PLAIN[:-1] + b"," + PLAIN,
-        ],
-        [PLAIN[:-1] + b"," + PLAIN, b"[]\n"],
-        [PLAIN, b" 7\n"],
-        [PLAIN, b'{"timestamp": 1 2, "input_length": 2, "output_length": 3, "hash_ids": [4]}\n'],
-        [PLAIN, b" " + PLAIN],
-    ],
-    ids=["cut in two", "two in a line", "no object", "not JSON", "indented"],
-)
-def test_lines_are_plain_one_by_one(lines):
-    """Looking at many lines together finds what looking at each of them finds."""
-    each = [plain_rows([line]) for line in lines]
-    assert plain_rows(lines) == (None if None in each else [row for (row,) in each])
+@pytest.mark.parametrize("spelling", ["spaced out", "long ids", "windows", "blank lines", "no last newline"])
+def test_rows_are_the_same_however_they_are_spelled(tmp_path, spelling):
+    """What is not spelled as most files are is read line by line, into columns all the same."""
+    rows = [
+        {"timestamp": n, "input_length": 7, "output_length": 2, "hash_ids": [n, 2**64 - 1 - n]}
+        for n in range(300)
+    ]
+    if spelling != "long ids":
+        rows = [row | {"hash_ids": [row["timestamp"], 2**40]} for row in rows]
+    usual, other = tmp_path / "usual.jsonl", tmp_path / "other.jsonl"
+    usual.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+    lines = [json.dumps(row) for row in rows]
+    if spelling == "spaced out":
+        lines = [line.replace("[", "[ ").replace("}", " }") for line in lines]
+    ends = {"windows": "\r\n", "blank lines": "\n\n"}
+    text = "".join(line + ends.get(spelling, "\n") for line in lines)
+    other.write_text(text.rstrip() if spelling == "no last newline" else text, newline="")
+    expected, found = (read_mooncake(path, 4).sessions for path in (usual, other))
+    assert not isinstance(found, list)
+    if spelling == "blank lines":
+        assert [s.turns for s in found] == [s.turns for s in expected]
+        assert [s.session_id for s in found][:3] == ["request_1", "request_3", "request_5"]
+    else:
+        assert found == expected
+    assert [list(s.turns[0].block_ids) for s in found] == [row["hash_ids"] for row in rows]
 
 
 def test_rows_of_a_session_may_come_after_many_plain_ones(tmp_path):

@@ -55,24 +55,28 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             raise InputError(f"{path}:{number + 1}: cannot be read: {_reason(error)}") from None
 
 
-def line_batches(path: Path, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield (1-based number of the first, lines of about `batch_bytes` together), blank ones too.
+def text_batches(path: Path, batch_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (1-based number of the first, whole lines of about `batch_bytes` together), blank ones too.
 
     Raises InputError for a file that cannot be read.
     """
     number = 0
     with _open(path) as file, _unpacked(file) as stream:
         try:
-            while lines := stream.readlines(batch_bytes):
-                yield number + 1, lines
-                number += len(lines)
-            return
+            while text := stream.read(batch_bytes):
+                text += stream.readline(MAX_LINE_BYTES)
+                if len(text) > MAX_LINE_BYTES:
+                    break
+                yield number + 1, text
+                number += text.count(b"\n")
+            else:
+                return
         except (OSError, EOFError, zlib.error):
             pass
-    # The lines before the place where reading fails.
+    # The lines before the place where reading fails, or where one may be too long.
     for later, line in numbered_lines(path):
         if later > number:
-            yield later, [line]
+            yield later, line
 
 
 def relative_hint(path: Path) -> str:

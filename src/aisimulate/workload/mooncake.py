@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
+from io import BytesIO
+from itertools import count, repeat
 from operator import gt, mul
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,17 @@ from aisimulate.core.traffic import Session, Turn
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row, UnknownFields, parse_line
 from aisimulate.workload.limits import MAX_HASH_ID, MAX_INSTANT_MS, MAX_TOKENS, shown
-from aisimulate.workload.lines import line_batches, text_lines
+from aisimulate.workload.lines import text_batches, text_lines
 from aisimulate.workload.loaded import LoadedTrace
-from aisimulate.workload.plain import PlainSessions, whole_numbers
+from aisimulate.workload.plain import PLAIN_FIELDS, PlainSessions
 from aisimulate.workload.problems import wrong_row
 from aisimulate.workload.time_scale import EPOCH_MS, scale_doubts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from aisimulate.workload.plain_rows import PlainRows
 
 FIELDS = (
     "timestamp",
@@ -46,9 +49,10 @@ FIELDS = (
 _ROUTING = ("priority", "strict_priority", "policy_class")
 
 # What is left of a line of the four usual fields, in their usual order, without its numbers.
-_PLAIN_SHAPE = b'{"timestamp""input_length""output_length""hash_ids"}\n'
+_PLAIN_SHAPE = b"{%s}\n" % b"".join(b'"%s"' % name.encode() for name in PLAIN_FIELDS)
 _NUMBERS = b"0123456789 ,:[]\r"
-_BATCH_BYTES = 1 << 16
+_BATCH_BYTES = 1 << 17
+_PREFIX = "request_"  # and its line: the name of a session that is given none
 
 
 def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
@@ -58,29 +62,9 @@ def read_mooncake(path: Path, block_tokens: int) -> LoadedTrace:
     `request_<line>`; an unknown field is noted. Raises InputError naming file, line, field, value and rule.
     """
     reader = _Reader(path, block_tokens)
-    for first, lines in line_batches(path, _BATCH_BYTES):
-        if not reader.add_plain(first, lines):
-            for number, line in enumerate(lines, first):
-                reader.add_line(number, line)
+    for first, text in text_batches(path, _BATCH_BYTES):
+        reader.add_text(first, text)
     return reader.finish()
-
-
-def plain_rows(lines: list[bytes]) -> list[dict[str, Any]] | None:
-    """Parse lines of the four usual fields in their usual order, with whole numbers of 0 or more.
-
-    Nearly all lines of nearly all traces are such, so they are looked at together; None when one is not.
-    """
-    ends = lines.copy()
-    ends[0] = b"[" + ends[0]
-    ends[-1] += b"]"
-    text = b",".join(ends)
-    if text.translate(None, _NUMBERS).rstrip(b"\n") != (_PLAIN_SHAPE * len(lines))[:-1]:
-        return None
-    try:
-        rows: list[dict[str, Any]] = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return rows
 
 
 @dataclass(slots=True)
@@ -96,7 +80,7 @@ class _Reader:
         self._path = path
         self._block_tokens = block_tokens
         # All sessions so far, as columns as long as each row is a session of its own and says nothing else.
-        self._plain: PlainSessions | None = PlainSessions("request_", with_ids=True)
+        self._plain: PlainSessions | None = PlainSessions(_PREFIX, with_ids=True)
         self._sessions: list[Session] = []
         self._turns: list[Turn] = []  # in file order, unless they are columns
         self._open: dict[str, _OpenSession] = {}
@@ -105,13 +89,47 @@ class _Reader:
         self._untimed: str | None = None
         self._rows = self._timed = self._since_1970 = 0  # all, with a time, with one since then
 
-    def add_plain(self, first: int, lines: list[bytes]) -> bool:
-        """Take rows of the plain shape whose fields are correct; if one is not, none of them is taken.
+    def add_text(self, first: int, text: bytes) -> None:
+        """Take whole lines of any kind: together where they are plain, else one by one."""
+        if self.add_plain(first, text):
+            return
+        lines = BytesIO(text).readlines()
+        if not self.add_plain_lines(first, lines):
+            for number, line in enumerate(lines, first):
+                self.add_line(number, line)
 
-        They hold no number but whole ones of 0 or more, so few checks remain.
-        """
-        rows = plain_rows(lines)
-        if rows is None:
+    def add_plain(self, first: int, text: bytes) -> bool:
+        """Take lines of plain rows whose numbers are allowed; if one is not, none of them is taken."""
+        if (rows := _rows_of(text)) is None:
+            return False
+        if rows.inputs.min() < 1 or max(rows.inputs.max(), rows.outputs.max()) > MAX_TOKENS:
+            return False
+        if rows.times_ms.max() > MAX_INSTANT_MS or (rows.inputs > rows.id_counts * self._block_tokens).any():
+            return False
+        if self._plain is not None:
+            self._plain.add_rows(first, rows)
+        else:
+            batch = PlainSessions(_PREFIX, with_ids=True)
+            batch.add_rows(first, rows)
+            self._keep(list(batch))
+        self._rows += len(rows.inputs)
+        self._timed += len(rows.inputs)
+        self._since_1970 += int((rows.times_ms >= EPOCH_MS).sum())
+        return True
+
+    def add_line(self, number: int, line: bytes) -> None:
+        """Take a line of any kind; a blank one says nothing."""
+        if line.isspace() or self.add_plain_lines(number, [line]):
+            return
+        try:
+            self.add(number, Row(self._path, number, parse_line(self._path, number, line)))
+        except InputError as error:
+            wrong_row(error)
+            self._has_wrong_rows = True
+
+    def add_plain_lines(self, first: int, lines: list[bytes]) -> bool:
+        """Take lines of the four usual fields, however they are spaced, as `add_plain` does."""
+        if (rows := _spaced_rows(lines)) is None:
             return False
         times, lengths, outputs, ids = zip(*map(dict.values, rows), strict=True)
         if {*map(type, times), *map(type, lengths), *map(type, outputs)} != {int}:
@@ -121,43 +139,18 @@ class _Reader:
         try:
             if any(map(gt, lengths, map(mul, map(len, ids), repeat(self._block_tokens)))):
                 return False
-            self._keep_plain(range(first, first + len(rows)), times, lengths, outputs, ids)
+            if self._plain is not None:
+                self._plain.add(range(first, first + len(rows)), times, lengths, outputs, ids)
+            else:
+                turns = map(Turn, lengths, outputs, [packed(row) for row in ids])
+                named = zip(count(first), turns, times)
+                self._keep([Session(f"{_PREFIX}{line}", [turn], float(ms)) for line, turn, ms in named])
         except (OverflowError, TypeError):
             return False
         self._rows += len(rows)
         self._timed += len(rows)
-        self._since_1970 += sum(map(EPOCH_MS.__le__, times)) if max(times) >= EPOCH_MS else 0
+        self._since_1970 += sum(map(EPOCH_MS.__le__, times))
         return True
-
-    def _keep_plain(
-        self,
-        numbers: range,
-        times: tuple[int, ...],
-        lengths: tuple[int, ...],
-        outputs: tuple[int, ...],
-        ids: tuple[list[int], ...],
-    ) -> None:
-        if self._plain is not None:
-            columns = whole_numbers("Q", numbers.start, numbers.stop), times, lengths, outputs, ids
-            self._plain.add(*columns)
-            return
-        blocks = [packed(row) for row in ids]
-        turns = list(map(Turn, lengths, outputs, blocks))
-        self._turns += turns
-        self._sessions += [
-            Session(f"request_{number}", [turn], float(ms))
-            for number, turn, ms in zip(numbers, turns, times, strict=True)
-        ]
-
-    def add_line(self, number: int, line: bytes) -> None:
-        """Take a line of any kind; a blank one says nothing."""
-        if line.isspace() or self.add_plain(number, [line]):
-            return
-        try:
-            self.add(number, Row(self._path, number, parse_line(self._path, number, line)))
-        except InputError as error:
-            wrong_row(error)
-            self._has_wrong_rows = True
 
     def add(self, line: int, row: Row) -> None:
         """Take any row, with every check."""
@@ -196,9 +189,13 @@ class _Reader:
     def _spread(self) -> None:
         """Make objects of the rows in columns: the next one does not fit in there."""
         if self._plain is not None:
-            self._sessions = list(self._plain)
-            self._turns = [session.turns[0] for session in self._sessions]
-            self._plain = None
+            plain, self._plain = self._plain, None
+            self._keep(list(plain))
+
+    def _keep(self, sessions: list[Session]) -> None:
+        """Keep sessions of one turn each, made of plain rows."""
+        self._sessions += sessions
+        self._turns += [session.turns[0] for session in sessions]
 
     def _start(
         self, row: Row, session_id: str | None, line: int, turn: Turn, timestamp_ms: float | None
@@ -206,7 +203,7 @@ class _Reader:
         delay = _delay_ms(row)
         if delay:
             raise row.error(f"delay {delay:g}: the first turn of a session has no delay")
-        session = Session(session_id if session_id is not None else f"request_{line}", [turn], timestamp_ms)
+        session = Session(session_id if session_id is not None else f"{_PREFIX}{line}", [turn], timestamp_ms)
         self._sessions.append(session)
         if timestamp_ms is None and self._untimed is None:
             self._untimed = f"{row.place}: session {shown(session.session_id)}"
@@ -256,6 +253,32 @@ class _Reader:
             raise row.error(f"output_token_ids of length {len(ids)}: must have output_length {output} ids")
         self._has_output_ids = True
         return ids
+
+
+def _rows_of(text: bytes) -> PlainRows | None:
+    """Read lines of plain rows, however they end; None if one is not such."""
+    from aisimulate.workload.plain_rows import plain_rows  # noqa: PLC0415 - numpy costs start-up time
+
+    if b"\r\n" in text:
+        text = text.replace(b"\r\n", b"\n")
+    return plain_rows(text if text.endswith(b"\n") else text + b"\n")
+
+
+def _spaced_rows(lines: list[bytes]) -> list[dict[str, Any]] | None:
+    """Parse lines of the four usual fields in their usual order, with whole numbers of 0 or more.
+
+    They are looked at together; None when one is not such.
+    """
+    text = b",".join(lines)
+    if text.translate(None, _NUMBERS).rstrip(b"\n") != (_PLAIN_SHAPE * len(lines))[:-1]:
+        return None
+    try:
+        rows: list[dict[str, Any]] = orjson.loads(b"[" + text + b"]")
+    except orjson.JSONDecodeError:
+        return None
+    # The numbers may be in the names, and the names be values: "time7stamp".
+    is_plain = all(type(row) is dict and tuple(row) == PLAIN_FIELDS for row in rows)
+    return rows if is_plain and len(rows) == len(lines) else None
 
 
 def _times(path: Path) -> Iterator[tuple[str, float]]:

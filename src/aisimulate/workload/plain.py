@@ -21,9 +21,15 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from aisimulate.workload.plain_rows import PlainRows
+
     Ints: TypeAlias = npt.NDArray[np.int64]
 
+PLAIN_FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
+"""What a row of a Mooncake trace says of such a session, in the usual order."""
+
 _MOST_COUNTED_IDS = 1 << 22  # beyond that, the counters would take much memory
+_MOST_32_BITS = 2**32 - 1
 
 
 class PlainSessions(ListOf[Session]):
@@ -67,6 +73,24 @@ class PlainSessions(ListOf[Session]):
         self.arrivals_ms += array("d", arrivals_ms)
         self.inputs += array("I", inputs)
         self.outputs += array("I", outputs)
+
+    def add_rows(self, first: int, rows: PlainRows) -> None:
+        """Append the sessions of the lines from number `first` on, of a trace that has content ids."""
+        import numpy as np  # noqa: PLC0415 - as in `lengths_between`
+
+        assert self.ids is not None
+        if self.ids.typecode == "I" and rows.ids.max() > _MOST_32_BITS:
+            self.ids = array("Q", self.ids)
+        columns = (
+            (self.ids, rows.ids),
+            (self.bounds, np.uint64(len(self.ids)) + np.cumsum(rows.id_counts, dtype=np.uint64)),
+            (self.numbers, np.arange(first, first + len(rows.inputs))),
+            (self.arrivals_ms, rows.times_ms),
+            (self.inputs, rows.inputs),
+            (self.outputs, rows.outputs),
+        )
+        for column, more in columns:
+            column.frombytes(more.astype(column.typecode).tobytes())
 
     def arriving(self, arrivals_ms: array[float]) -> PlainSessions:
         """Give the same sessions at other instants."""
