@@ -242,7 +242,9 @@ class DecodeSet:
             before = self.context_tokens - 2
             return (before + passes) // size - before // size
         first = (self.passes - 1) % size
-        rounds, last = divmod(first + passes, size)
+        if (last := first + passes) <= size:
+            return sum(residues[first:last])
+        rounds, last = divmod(last, size)
         if last >= first:
             return self.count * rounds + sum(residues[first:last])
         return self.count * rounds - sum(residues[last:first])

@@ -30,10 +30,13 @@ def prefill_alone(
     size, residues, fused = rank.block_size, decoders.residues, rank.fused
     opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
     opened = 0 if rank.partial is not None else opening
-    if not _take_up(rank, opening, now_ns):
+    sequence = rank.partial or _let_in(rank, rank.waiting[0], opening, now_ns)
+    if (
+        sequence is None
+        or sequence.planned
+        or not sequence.tokens == sequence.input_tokens < sequence.end_tokens
+    ):
         return now_ns
-    sequence = rank.partial
-    assert sequence is not None
     start, prompt = sequence.computed, sequence.input_tokens
     opened += -(-start // size)
     ended: list[Sequence] = [] if terminal is None else terminal
@@ -76,18 +79,11 @@ def prefill_alone(
     return now_ns
 
 
-def _take_up(rank: RankScheduler, opening: int, now_ns: int) -> bool:
-    """Go on with the unfinished prefill, or let the head in as one, if it is plain; else do nothing."""
-    sequence = rank.partial
-    if sequence is None:
-        return _let_in(rank, rank.waiting[0], opening, now_ns)
-    return sequence.tokens == sequence.input_tokens < sequence.end_tokens and not sequence.planned
+def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) -> Sequence | None:
+    """Take the `opening` blocks of the decoders, make the head the unfinished prefill and return it.
 
-
-def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) -> bool:
-    """Take the `opening` blocks of the decoders and make the head the unfinished prefill, or do nothing.
-
-    It is let in if nothing about it is peculiar and its first chunk leaves room for nobody else.
+    Or do nothing and return None: it is let in if nothing about it is peculiar and its first chunk leaves
+    room for nobody else.
     """
     pool, size, tokens = rank.pool, rank.block_size, sequence.tokens
     batch, room = rank.decoders.count, pool.room - opening
@@ -97,10 +93,10 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
         or sequence.planned
         or tokens == sequence.end_tokens
     ):
-        return False
+        return None
     claim = rank.claim
     if (claim is None and rank.try_admit is not try_admit) or batch >= rank.params.max_num_seqs or room < 0:
-        return False
+        return None
     if opening:
         pool.take(opening)
     keys = sequence.keys
@@ -118,7 +114,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     ):
         # The planner takes these blocks again; nothing has happened since.
         pool.give_back(opening)
-        return False
+        return None
     if hit:
         pool.pin(sequence, match)
     rank.waiting.popleft()
@@ -126,7 +122,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     rank.entered = sequence.order = rank.entered + 1
     sequence.computed = start
     rank.partial = sequence
-    return True
+    return sequence
 
 
 def _refuses(rank: RankScheduler, batch: int) -> bool:
