@@ -9,9 +9,11 @@ import pytest
 from aisimulate.replay.early_stop import execute_first_sessions, execute_until_settled
 from aisimulate.replay.execute import execute
 from aisimulate.replay.parts import EARLY_STOP_KEY, FIRST_SESSIONS_KEY
+from aisimulate.workload.wave_driver import Wave, have_settled
 
 POOL = {"initial_workers": 2}
 RANK = {"backend": "vllm", "num_gpu_blocks": 4000, "block_size": 64, "max_num_seqs": 64}
+TIMELESS = {"type": "fixed", "prefill_ms": 0.0, "decode_ms": 0.0}
 AGGREGATED = {
     "topology": {"kind": "aggregated", "workers": POOL},
     "engine": {"rank": RANK},
@@ -49,8 +51,44 @@ def test_a_settled_loop_tells_what_the_whole_would(spec, concurrency):
     assert short == execute_until_settled(payload)
 
 
+def test_a_pool_whose_waves_are_watched_keeps_its_requests(monkeypatch):
+    payload = closed_loop()
+    kept = execute_until_settled(payload)
+    monkeypatch.setattr("aisimulate.replay.fleet._MOST_KEPT", 50)
+    monkeypatch.setattr("aisimulate.workload.driver._MADE_AHEAD", 16)  # so that there is a time to tidy up
+    assert execute_until_settled(payload) == kept
+    assert EARLY_STOP_KEY in kept
+
+
+@pytest.mark.parametrize(
+    ("e2e_ms", "tpot_ms", "settles"),
+    [
+        ([100.0], [10.0], False),
+        ([100.4, 100.0], [10.09, 10.0], True),
+        ([100.4, 100.0], [10.2, 10.0], False),
+        ([101.0, 100.0], [10.0, 10.0], False),
+        ([100.0, 104.0, 100.3, 103.5], [10.0, 11.0, 10.0, 11.0], True),
+        ([100.0, 104.0, 102.0, 106.0], [10.0, 11.0, 10.0, 11.0], False),
+        ([100.0, 104.0, 100.0], [10.0, 11.0, 10.0], False),
+    ],
+    ids=[
+        "one",
+        "alike",
+        "tokens apart",
+        "requests apart",
+        "alternating",
+        "alternating and drifting",
+        "three",
+    ],
+)
+def test_waves_settle_when_they_agree_or_alternate(e2e_ms, tpot_ms, settles):
+    """The latest wave is the first."""
+    waves = [Wave(e2e, 1.0, tpot) for e2e, tpot in zip(e2e_ms, tpot_ms, strict=True)]
+    assert have_settled(waves) is settles
+
+
 @pytest.mark.parametrize(("spec", "stops"), [(AGGREGATED, False), (PAIR, True)], ids=["aggregated", "pair"])
-def test_a_long_loop_of_one_pool_lets_requests_go_and_is_replayed_to_its_end(monkeypatch, spec, stops):
+def test_a_very_long_loop_of_one_pool_is_replayed_to_its_end(monkeypatch, spec, stops):
     monkeypatch.setattr("aisimulate.replay.early_stop._MOST_REQUESTS", 399)
     assert (EARLY_STOP_KEY in execute_until_settled(closed_loop(spec))) is stops
 
@@ -61,9 +99,11 @@ def test_a_long_loop_of_one_pool_lets_requests_go_and_is_replayed_to_its_end(mon
         closed_loop(waves=3),
         closed_loop(source_type="synthetic-session", turns_per_session=2, waves=5),
         closed_loop(AGGREGATED | {"engine": {"rank": RANK | {"max_model_len": 500}}}),
+        closed_loop(AGGREGATED | {"engine": {"rank": RANK | {"max_model_len": 500}}}, concurrency=1),
+        closed_loop(AGGREGATED | {"engine": {"rank": RANK | {"timing_model": TIMELESS}}}),
         closed_loop(load_type="constant_rate", request_count=50, arrival_interval_ms=50.0) | {"open": True},
     ],
-    ids=["few waves", "sessions", "all rejected", "open loop"],
+    ids=["few waves", "sessions", "all rejected", "one by one, all rejected", "no time", "open loop"],
 )
 def test_what_does_not_settle_is_replayed_to_its_end(payload):
     if payload.pop("open", False):

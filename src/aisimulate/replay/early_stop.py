@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from aisimulate.workload.drivers import Driver, DriverMaker
     from aisimulate.workload.wave_driver import Waves
 
-# Longer replays of one pool tidy requests up that a wave consists of; pairs of pools keep all.
-_MOST_REQUESTS = 1 << 16
+# A pool whose waves are watched keeps its requests, and more take too much memory; pairs keep them anyway.
+_MOST_REQUESTS = 1 << 18
 
 # Of what the last request of a replay is spared, the share that those of its wave are on average.
 _SPARED_ON_AVERAGE = 0.45
@@ -49,13 +49,17 @@ def execute_until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
     its end and has the full report. Raises like `execute`.
     """
     with explained_limits(), paused_collector():
-        started = time.perf_counter_ns()
-        execution = parse_payload(payload)
-        replay = build_replay(execution, drive=_driver_maker(execution.spec))
-        try:
-            return build_report(run_built(replay, started), record_per_request=False)
-        except Settled as settled:
-            return _report(replay, settled.waves)
+        return _until_settled(payload)  # a function of its own, as in `execute`
+
+
+def _until_settled(payload: str | Mapping[str, Any]) -> dict[str, Any]:
+    started = time.perf_counter_ns()
+    execution = parse_payload(payload)
+    replay = build_replay(execution, drive=_driver_maker(execution.spec))
+    try:
+        return build_report(run_built(replay, started), record_per_request=False)
+    except Settled as settled:
+        return _report(replay, settled.waves)
 
 
 def _driver_maker(spec: ReplaySpec) -> DriverMaker:
@@ -87,10 +91,14 @@ def execute_first_sessions(payload: str | Mapping[str, Any], count: int) -> dict
         return make_driver(workload, block_tokens)
 
     with explained_limits(), paused_collector():
-        started = time.perf_counter_ns()
-        replay = build_replay(parse_payload(payload), drive=drive)
-        report = build_report(run_built(replay, started), record_per_request=False)
+        report = _driven(payload, drive)
     return report | {FIRST_SESSIONS_KEY: count} if cut else report
+
+
+def _driven(payload: str | Mapping[str, Any], drive: DriverMaker) -> dict[str, Any]:
+    started = time.perf_counter_ns()
+    replay = build_replay(parse_payload(payload), drive=drive)
+    return build_report(run_built(replay, started), record_per_request=False)
 
 
 def _drive_pool(workload: Workload, block_tokens: int) -> Driver:

@@ -107,14 +107,15 @@ class SweepConfig(SpicaModel):
     screen FILE` prints these estimates alone ([more](screen.md))"""
     early_stop: Literal["auto", "rough", "off"] = "auto"
     """`auto` replays candidates in part where that is enough to compare them: a closed loop of equal
-    requests ends when two waves in a row agree within 0.5 % (goals of throughput and end-to-end latency,
-    4 waves or more), of a trace of more than 3,750 sessions the first 3,000 are served; not where pools
-    scale, with `strict_sla`, nor with attention-DP ranks of SGLang in a closed loop. The best 16 or tenth
-    of them, or the front (of equal ones one; of a front of more than 48 points so many, or that tenth,
-    far apart), are then replayed in full, and only those are reported; metrics of the others have
-    `early_stop_completed_requests` or `first_sessions_only`. `rough` stops those ranks of SGLang too: in
-    pairs of pools their figures come out up to 3 % too low, for less than half of the time; what is
-    reported is replayed in full all the same. `off` replays all in full"""
+    requests ends when two waves in a row, or two and the two before, agree within 0.5 % in their
+    end-to-end time and 1 % in their time per token (goals of throughput and end-to-end latency, 4 waves
+    or more; of one pool, 262,144 requests at most), of a trace of more than 3,750 sessions the first
+    3,000 are served; not where pools scale, with `strict_sla`, nor with attention-DP ranks of SGLang in a
+    closed loop. The best 16 or tenth of them, or the front (of equal ones one; of a front of more than 48
+    points so many, or that tenth, far apart), are then replayed in full, and only those are reported;
+    metrics of the others have `early_stop_completed_requests` or `first_sessions_only`. `rough` stops
+    those ranks of SGLang too: in pairs of pools their figures come out up to 3 % too low, for less than
+    half of the time; what is reported is replayed in full all the same. `off` replays all in full"""
     load_predictor_choice: Literal["forecast_error", "replay"] = "forecast_error"
     """where policies scale by throughput over a trace: choose among `load_predictor_candidates` by how far
     each is off, or replay the smallest deployment with each (fewest requests outside the SLA, then fewest

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from aisimulate.core.traffic import Workload
     from aisimulate.engine.sequence import Sequence
 
-# Two waves agree when neither the time of a request nor that of a token differs by more.
-_AGREEMENT = 0.005
+# Two waves agree when the time of a request, and that of a token, which wanders longest, differ by no more.
+_E2E_AGREEMENT, _TPOT_AGREEMENT = 0.005, 0.01
+_COMPARED_WAVES = 4
 # Of a wave, who may still be on the way when it is judged; it is looked at again after as many.
 _STRAGGLERS = 0.05
 _LEAST_LEFT_WAVES = 1.0  # with less to come there is nothing to save
@@ -32,8 +33,10 @@ class Wave:
 
     def agrees(self, other: Wave) -> bool:
         """Whether the two differ by little."""
-        pairs = ((self.e2e_ms, other.e2e_ms), (self.tpot_ms, other.tpot_ms))
-        return all(abs(mine - theirs) <= _AGREEMENT * theirs for mine, theirs in pairs)
+        return (
+            abs(self.e2e_ms - other.e2e_ms) <= _E2E_AGREEMENT * other.e2e_ms
+            and abs(self.tpot_ms - other.tpot_ms) <= _TPOT_AGREEMENT * other.tpot_ms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Waves:
 
 
 class Settled(Exception):
-    """Ends a replay: its last two waves agree, and all that follow would be like them."""
+    """Ends a replay: all waves that follow would be like the last two."""
 
     def __init__(self, waves: Waves) -> None:
         super().__init__()
@@ -62,7 +65,7 @@ class Settled(Exception):
 
 
 class WaveDriver(SessionDriver):
-    """Feeds single requests to a replay with a cap, and raises `Settled` when two waves in a row agree."""
+    """Feeds single requests to a replay with a cap, and raises `Settled` when waves in a row agree."""
 
     is_told = True
 
@@ -71,7 +74,9 @@ class WaveDriver(SessionDriver):
         assert workload.concurrency is not None
         self._in_flight_cap = workload.concurrency
         self._patience = max(1, int(_STRAGGLERS * workload.concurrency))
-        self._number, self._last = 0, Wave(0.0, 0.0, 0.0)
+        self._number = 0  # of waves that are over
+        self._waves: list[Wave] = []  # the last of them, the latest first
+        self._on_the_way: list[Sequence] = []  # of the next wave, when it was looked at last; empty: never
         self._look_at = 2 * workload.concurrency  # when the wave after it is on the way, one can be over
 
     def on_terminal(self, sequence: Sequence, now_ns: int) -> None:
@@ -99,24 +104,29 @@ class WaveDriver(SessionDriver):
         return sequence
 
     def _look(self, now_ns: int) -> None:
-        """See whether a wave is over, and whether it was like the one before."""
+        """See whether a wave is over, and whether waves have settled with it. Raises Settled."""
         cap, first = self._in_flight_cap, self._number * self._in_flight_cap
-        members = self.sequences[first : first + cap]
-        done = [s for s in members if s.status == COMPLETED and (s.terminal_ns or 0) <= now_ns]
+        members = self._on_the_way or self.sequences[first : first + cap]
+        self._on_the_way = [s for s in members if not _is_done(s, now_ns)]
         self._look_at += self._patience
-        if len(done) < cap - self._patience or len(members) < cap:
-            return
-        wave, before = mean_wave(done), self._last
-        self._number, self._last = self._number + 1, wave
+        if len(self._on_the_way) > min(self._patience, cap - 1) or not now_ns:
+            return  # nobody has ended, or in no time
+        done = [s for s in self.sequences[first : first + cap] if _is_done(s, now_ns)]
+        self._waves = [mean_wave(done), *self._waves[: _COMPARED_WAVES - 1]]
+        self._number, self._on_the_way = self._number + 1, []
         self._look_at = (self._number + 2) * cap
         left = self._session_count - self._number * cap
-        if self._number > 1 and wave.agrees(before) and left >= _LEAST_LEFT_WAVES * cap:
+        if have_settled(self._waves) and left >= _LEAST_LEFT_WAVES * cap:
             ends_ns = [s.terminal_ns or 0 for s in done]
             earlier = [s for s in self.sequences[:first] if s.status == COMPLETED]
             spread_ns = max(ends_ns) - min(ends_ns)
             done = [*earlier, *done]
-            mean = _between(before, wave)
+            mean = _between(*self._waves[:2])
             raise Settled(Waves(mean, cap, done, max(ends_ns), spread_ns, self._session_count, left))
+
+
+def _is_done(sequence: Sequence, now_ns: int) -> bool:
+    return sequence.status == COMPLETED and (sequence.terminal_ns or 0) <= now_ns
 
 
 def mean_wave(done: list[Sequence]) -> Wave:
@@ -129,6 +139,15 @@ def mean_wave(done: list[Sequence]) -> Wave:
         for s in done
     )
     return Wave(e2e_ns / count, ttft_ns / count, tpot_ns / count)
+
+
+def have_settled(waves: list[Wave]) -> bool:
+    """Whether waves, the latest first, stay alike: two in a row or, where they alternate, two and two."""
+    if len(waves) > 1 and waves[0].agrees(waves[1]):
+        return True
+    if len(waves) < _COMPARED_WAVES:
+        return False
+    return _between(*waves[:2]).agrees(_between(*waves[2:]))
 
 
 def _between(first: Wave, second: Wave) -> Wave:
