@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisimulate.engine.handoff import Handoff
-    from aisimulate.engine.protocols import Worker
     from aisimulate.replay.observe.hub import Hub
     from aisimulate.replay.ticks import Scaler
 
@@ -198,7 +197,13 @@ class Scaled(Fleet):
     def _idle_in(self, number: int) -> Callable[[int], bool]:
         """Tell of a worker of a pool whether it holds no request."""
         del number
-        return lambda worker: not (self._workers[worker].busy or self._workers[worker].has_work)
+        return self._rests
+
+    def _rests(self, index: int) -> bool:
+        """Whether a worker holds no request, not even one that waits for a copy."""
+        worker, sleeper = self._workers[index], self._sleepers[index]
+        waits = sleeper is not None and sleeper.wake_ns < NEVER
+        return not (worker.busy or worker.has_work or waits)
 
     def _enlist(self, number: int, worker: int) -> None:
         """Add a worker to the end of the fleet: its index is its id."""
@@ -253,14 +258,11 @@ class ScaledDisaggFleet(Scaled, DisaggFleet):
 
     def _prefill_is_idle(self, worker: int) -> bool:
         held = any(rank.held for rank in self._scaler.pools[0].ranks_of(worker))
-        return not held and self._rests(self._workers[worker])
+        return not held and self._rests(worker)
 
     def _decode_is_idle(self, worker: int) -> bool:
         awaited = any(rank.pending or rank.held for rank in self._scaler.pools[1].ranks_of(worker))
-        return not awaited and self._rests(self._workers[self._first_decode + worker])
-
-    def _rests(self, worker: Worker) -> bool:
-        return not (worker.busy or worker.has_work)
+        return not awaited and self._rests(self._first_decode + worker)
 
     def _enlist(self, number: int, worker: int) -> None:
         pool = self._scaler.pools[number]
