@@ -251,3 +251,51 @@ def test_instants_are_rounded_but_what_is_left_is_not():
 
 def test_no_limit_takes_no_time():
     assert ends((0, True, 1000, 5, 0), (0, False, 1000, 5, 7), gbps=0.0) == [5, 12]
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["first", "last"])
+@pytest.mark.parametrize(
+    ("other", "outputs", "status", "end_ms"),
+    [
+        (prompt(0, 8), 2, "completed", 48.0),
+        (prompt(500, 8), 40, "rejected", 49.0),
+        (prompt(500, 3), 1, "rejected", 10.0),
+    ],
+    ids=["its beginning", "nothing of it", "no block"],
+)
+def test_a_prompt_over_the_budget_waits_as_long_as_others_run_or_copy(place, other, outputs, status, end_ms):
+    """The other one computes until 10 ms; 2 MB are in its host at 30, on the disk at 34.5, and here at 37."""
+    tiers = payload([])["spec"]["engine"]["rank"]
+    requests = [(0.0, other, outputs)]
+    requests.insert(place, (0.0, prompt(0, 12), 2))
+    report = execute(
+        payload(
+            requests,
+            workers=2,
+            num_gpu_blocks=16,
+            max_num_batched_tokens=8,
+            enable_chunked_prefill=False,
+            native_host_offload=tiers["native_host_offload"] | {"d2h_bandwidth_gbps": 0.1},
+            g3_offload=tiers["g3_offload"] | {"scope": "cluster_shared"},
+        )
+    )
+    record = report["per_request"][place]
+    assert (record["terminal_status"], record["terminal_time_ms"]) == (status, end_ms)
+
+
+def test_who_was_looked_at_before_another_gave_up_is_looked_at_again():
+    """The last worker loads in no time, then gives up in a pass of no length: so may the one before it."""
+    tiers = payload([])["spec"]["engine"]["rank"]
+    requests = [(0.0, prompt(0, 4), 3), (16.0, prompt(500, 12), 2), (16.0, prompt(0, 16), 2)]
+    report = execute(
+        payload(
+            requests,
+            workers=3,
+            num_gpu_blocks=512,
+            max_num_batched_tokens=4,
+            enable_chunked_prefill=False,
+            g3_offload=tiers["g3_offload"] | {"scope": "cluster_shared"},
+        )
+    )
+    assert [row["terminal_status"] for row in report["per_request"]] == ["completed", "rejected", "rejected"]
+    assert report["duration_ms"] < 100.0

@@ -68,6 +68,8 @@ class OffloadRank(RankScheduler):
         self.prompts: dict[Request, Prompt] = {}
         self.aside: list[Request] = []
         self.fence_ns = 0
+        self.sharers: list[OffloadRank] = []  # the other ranks that use the same disk
+        self.stuck_ns = -1  # when it could let nobody in
         self.host_tokens: dict[Request, int] = {}  # of first admissions
         self.disk_tokens: dict[Request, int] = {}
         self.idle = False
@@ -86,8 +88,11 @@ class OffloadRank(RankScheduler):
 
     # Copies -----------------------------------------------------------------------------------------
 
-    def end_copies(self, now_ns: int) -> None:
-        """Everything that ended by now takes effect; who was set aside may be looked at again."""
+    def end_copies(self, now_ns: int) -> bool:
+        """Everything that ended by now takes effect; who was set aside may be looked at again.
+
+        True if anything ended.
+        """
         ended = self.host.ended(now_ns)
         for copy in ended:
             prompt = self.prompts[copy.request]
@@ -103,6 +108,7 @@ class OffloadRank(RankScheduler):
         if ended or has_changed:
             for request in self.aside:
                 self.prompts[request].asleep = False
+        return bool(ended) or has_changed
 
     def _end_jobs(self, disk: Disk, ended: list[Copy], now_ns: int) -> bool:
         """Offer the disk what has come into the host; then what the disk has done takes effect."""
@@ -241,10 +247,10 @@ class OffloadRank(RankScheduler):
                 head = next((request for request in awake if self.prompts[request].kept), head)
             look = self._look_at(head, work)
             if look is Look.BLOCKED:
-                on_the_way = self.disk and any(
-                    job.owner == self.number for job in [*self.disk.jobs, *self.disk.ended]
-                )
-                if self.running or self.host.copies or on_the_way:
+                if self.running or self._is_copying():
+                    return
+                self.stuck_ns = work.now_ns
+                if any(rank.may_help(work.now_ns) for rank in self.sharers):
                     return
                 holders = [request for request in awake if self.prompts[request].kept]
                 if holders and not self.prompts[head].kept:
@@ -256,6 +262,16 @@ class OffloadRank(RankScheduler):
                 self._take_out(head)
                 self.pool.release(self.prompts[head].kept)
                 self.prompts[head].kept, self.prompts[head].tail = [], 0
+
+    def _is_copying(self) -> bool:
+        jobs = [*self.disk.jobs, *self.disk.ended] if self.disk is not None else []
+        on_the_way = any(job.owner == self.number for job in jobs)
+        return bool(self.host.copies or self.host.prepared) or on_the_way
+
+    def may_help(self, now_ns: int) -> bool:
+        """Whether what this rank does may put something on the disk for another one that is stuck."""
+        is_new = self.ready and self.stuck_ns != now_ns
+        return bool(self.running) or self._is_copying() or is_new
 
     def _stuck_reason(self, head: Request) -> str:
         too_long = self._blocks_needed(head) > self.num_gpu_blocks
@@ -352,6 +368,8 @@ class OffloadRank(RankScheduler):
 class OffloadWorker(Worker):
     """A worker of such ranks: it may be awake and have nothing to do until a copy ends."""
 
+    has_heard = False  # of the end of a copy, when it was to start last
+
     def __init__(
         self, engine: dict[str, Any], identities: Identities, number: int, disk: Disk | None
     ) -> None:
@@ -367,7 +385,7 @@ class OffloadWorker(Worker):
         if self.end_ns is not None:
             return False
         for rank in self.offloading:
-            rank.end_copies(now_ns)
+            self.has_heard = rank.end_copies(now_ns) or self.has_heard
         if not super().start(now_ns):
             return False
         if all(rank.idle for rank, _ in self.passes):
@@ -390,6 +408,10 @@ class OffloadFleet(Fleet):
             OffloadWorker(engine, identities, number, disks[number]) for number in range(len(disks))
         ]
         self.workers = [*self.offloaders]
+        if disk and disk["scope"] == "cluster_shared":
+            ranks = [rank for worker in self.offloaders for rank in worker.offloading]
+            for rank in ranks:
+                rank.sharers = [other for other in ranks if other is not rank]
 
     def _alarms(self) -> list[int]:
         ranks = [rank for worker in self.offloaders for rank in worker.offloading]
@@ -408,7 +430,12 @@ class OffloadFleet(Fleet):
         return min([*self._alarms(), *([] if instant is None else [instant])], default=None)
 
     def _round(self) -> bool:
-        return super()._round() or self.now_ns in self._alarms()
+        moved = super()._round()
+        # Who could let nobody in before another one heard of the end of a copy may do so now.
+        has_heard = any(worker.has_heard for worker in self.offloaders)
+        for worker in self.offloaders:
+            worker.has_heard = False
+        return moved or has_heard or self.now_ns in self._alarms()
 
 
 def replay_offload(payload: dict[str, Any]) -> tuple[Outcome, dict[tuple[str, int | None], list[int]]]:

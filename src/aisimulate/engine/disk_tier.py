@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from aisimulate.engine.fair_service import FairService, Transfer, exact_gbps
+from aisimulate.engine.sharers import Sharers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,7 @@ class DiskTier:
         "_unpinned",
         "_writers",
         "changes",
+        "sharers",
         "stats",
     )
 
@@ -95,17 +97,13 @@ class DiskTier:
         self._writers: dict[int, int] = {}
         self._ended: list[list[Transfer[DiskJob]]] = []
         self.changes = 0
+        self.sharers = Sharers() if params.is_shared else None
         self.stats = DiskStats()
 
     @property
     def block_bytes(self) -> int:
         """Bytes of a block."""
         return self._params.block_bytes
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether it is one for all workers."""
-        return self._params.is_shared
 
     def join(self) -> int:
         """Take up a rank as a client; return its number."""

@@ -150,7 +150,7 @@ class OffloadDecodeWorker(OffloadWorker):
 
     @property
     def background_ns(self) -> int:
-        """The same while more requests may come."""
+        """The same while more may happen in the fleet."""
         return self.wake_ns
 
     def finish(self) -> list[Sequence]:

@@ -37,11 +37,6 @@ class DiskSide:
         self._seen = 0  # of `tier.changes`
 
     @property
-    def is_shared(self) -> bool:
-        """Whether other ranks may use the disk."""
-        return self.tier.is_shared
-
-    @property
     def busy(self) -> bool:
         """Whether anything of this rank is on its way to the disk or back."""
         return self.tier.is_busy(self._client)

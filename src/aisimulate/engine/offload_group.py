@@ -32,7 +32,7 @@ class OffloadGroup(GroupWorker):
 
     @property
     def background_ns(self) -> int:
-        """The same while more requests may come."""
+        """The same while more may happen in the fleet."""
         return self.wake_ns
 
     @property

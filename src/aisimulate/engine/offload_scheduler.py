@@ -53,8 +53,8 @@ class Offloading(RankScheduler):
         # The slot is in the subclasses: two bases with slots of their own cannot be joined.
         side = SharedHostSide if is_shared else HostSide
         self.host = side(offload, self.pool, disk)  # type: ignore[misc]
-        if offload.shared is not None:
-            offload.shared.ranks.append(self)
+        if self.host.sharers is not None:
+            self.host.sharers.join(self)
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a sequence that arrived on this rank."""

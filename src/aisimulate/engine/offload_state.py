@@ -76,6 +76,7 @@ class HostSide:
         "pool",
         "reused_tokens",
         "scheduled",
+        "sharers",
         "states",
         "tail_blocks",
         "tier",
@@ -87,6 +88,8 @@ class HostSide:
         self.tier = self._make_tier(params)
         self.disk = None if disk is None else DiskSide(disk, self.tier)
         self.lanes = self._make_lanes(params)
+        shared = params.shared or disk
+        self.sharers = None if shared is None else shared.sharers
         self.loading: set[int] = set()
         self.identities = params.identities or BlockIdentities()
         self.pool = pool
@@ -180,7 +183,7 @@ class HostSide:
     @property
     def is_shared(self) -> bool:
         """Whether what is found here may change by what other workers do."""
-        return self.disk is not None and self.disk.is_shared
+        return self.sharers is not None
 
     @property
     def busy(self) -> bool:
@@ -194,8 +197,10 @@ class HostSide:
 
     def is_stuck(self, now_ns: int) -> bool:
         """Whether nothing that goes on elsewhere may help a rank where nothing runs and nothing arrives."""
-        del now_ns
-        return True
+        if (sharers := self.sharers) is None:
+            return True
+        sharers.note_stuck(self, now_ns)
+        return sharers.all_stuck(now_ns)
 
     def give_up(self) -> bool:
         """Take it that nothing goes on elsewhere; return whether that was not taken for granted."""

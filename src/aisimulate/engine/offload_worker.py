@@ -29,7 +29,7 @@ class OffloadWorker(RankWorker):
 
     @property
     def background_ns(self) -> int:
-        """The same while more requests may come."""
+        """The same while more may happen in the fleet."""
         return min(self._rank.wake_ns, self._rank.background_ns)
 
     @property

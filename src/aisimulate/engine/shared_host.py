@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisimulate.engine.fair_service import NEVER_NS, FairService, Transfer, exact_gbps
+from aisimulate.engine.fair_service import FairService, Transfer, exact_gbps
 from aisimulate.engine.host_tier import BlockIdentities, HostTier
 from aisimulate.engine.offload_lanes import Copy, Lanes
 from aisimulate.engine.offload_state import HostSide
+from aisimulate.engine.sharers import Sharers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from aisimulate.engine.offload_scheduler import Offloading
     from aisimulate.engine.params import OffloadParams, SharedHostParams
 
 
@@ -33,8 +33,7 @@ class SharedHost(HostTier):
         "_submitted",
         "changes",
         "identities",
-        "ranks",
-        "stuck_ns",
+        "sharers",
     )
 
     def __init__(self, params: SharedHostParams) -> None:
@@ -50,17 +49,7 @@ class SharedHost(HostTier):
         self._submitted = 0
         self.identities = BlockIdentities()
         self.changes = 0
-        self.ranks: list[Offloading] = []  # by client
-        self.stuck_ns: dict[int, int] = {}  # by client, when it could let nobody in
-
-    def is_idle(self, now_ns: int) -> bool:
-        """Whether nothing is on its way, and no rank runs anything or may still let anybody in."""
-        if self._service.next_ns < NEVER_NS or any(self._ended):
-            return False
-        return not any(
-            rank.is_running or (rank.has_work and self.stuck_ns.get(client) != now_ns)
-            for client, rank in enumerate(self.ranks)
-        )
+        self.sharers = Sharers()
 
     def join(self, holds_stored: bool) -> int:
         """Take up a rank as a client; return its number."""
@@ -180,11 +169,6 @@ class SharedHostSide(HostSide):
         self._shared_lanes = SharedLanes(host, host.join(self.disk is not None), params)
         return self._shared_lanes
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether what is found here may change by what other workers do."""
-        return True
-
     def end_copies(self, now_ns: int) -> bool:
         """Let everything happen that copies bring about by `now_ns`; return whether any has ended."""
         ended = super().end_copies(now_ns)
@@ -196,9 +180,7 @@ class SharedHostSide(HostSide):
         if self._is_last:
             self._is_last = False
             return True
-        host = self._shared_lanes.host
-        host.stuck_ns[self._shared_lanes.client] = now_ns
-        return host.is_idle(now_ns)
+        return super().is_stuck(now_ns)
 
     def give_up(self) -> bool:
         """Take it that nothing goes on elsewhere, for one request; return whether that is new."""

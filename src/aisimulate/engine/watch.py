@@ -175,7 +175,7 @@ class WatchedWorker:
 
     @property
     def background_ns(self) -> int:
-        """The same while more requests may come."""
+        """The same while more may happen in the fleet."""
         return getattr(self._inner, "background_ns", _NEVER_NS)
 
     @property

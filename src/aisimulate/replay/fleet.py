@@ -34,9 +34,9 @@ class Placement(Protocol):
 class Sleeper(Protocol):
     """A worker that, though it is not busy, has to be started again at `wake_ns`.
 
-    It has to be started at `background_ns` while more requests may come. What a *linked* one does may change
-    what others find, who wait for it until they `give_up`. One that `interrupts` counts the passes of all
-    others.
+    It has to be started at `background_ns` while more may happen in the fleet. What a *linked* one does may
+    change what others find, who wait for it until they `give_up`. One that `interrupts` counts the passes of
+    all others.
     """
 
     wake_ns: int
@@ -301,19 +301,18 @@ class Fleet:
             candidates.sort()
         for index in candidates:
             self._start(index, now_ns)
-        while self._linked and self._start_again(candidates, now_ns):
-            pass
+        while self._linked and self._arrival_ns > now_ns and self._start_again(candidates, now_ns):
+            pass  # what arrives now comes first
         if self._may_sleep:
             self._set_alarms(candidates, now_ns)
             if self._linked and any(sleeper is not None and sleeper.interrupts for sleeper in self._sleepers):
                 self._cut_runs(now_ns)
 
     def _start_again(self, candidates: list[int], now_ns: int) -> bool:
+        """Try idle workers again; return whether any has done anything, maybe in passes of no length."""
         started = False
         for index in candidates:
-            if not self._workers[index].busy:
-                self._start(index, now_ns)
-                started = started or self._workers[index].busy
+            started = self._start(index, now_ns) or started
         return started
 
     def _cut_runs(self, now_ns: int) -> None:
@@ -323,13 +322,18 @@ class Fleet:
                 worker.cut(now_ns + 1)
                 self._ends[index] = worker.end_ns
 
-    def _start(self, index: int, now_ns: int) -> None:
-        """Start a pass on a worker if it is idle; passes of no length end and go on at once."""
-        worker = self._workers[index]
+    def _start(self, index: int, now_ns: int) -> bool:
+        """Start a pass on a worker if it is idle; passes of no length end and go on at once.
+
+        Return whether there was any.
+        """
+        worker, started = self._workers[index], False
         while not worker.busy and worker.start(now_ns):
+            started = True
             self._ends[index] = worker.end_ns
             if worker.end_ns == now_ns:
                 self._end_at_once(index, now_ns)
+        return started
 
     def _end_at_once(self, index: int, now_ns: int) -> None:
         """End passes that begin and end now, if they really do."""
@@ -344,7 +348,9 @@ class Fleet:
         """Come back to workers that are neither busy nor done."""
         more = self._arrival_ns < NEVER or any(worker.busy for worker in self._workers)
         more = more or any(sleeper is not None and sleeper.wake_ns < NEVER for sleeper in self._sleepers)
-        for index in range(len(self._workers)) if self._linked else candidates:
+        more = more or (self._linked and any(worker.has_work for worker in self._workers))
+        # An alarm that was set while there was more to come may be in vain.
+        for index in range(len(self._workers)) if self._linked or not more else candidates:
             sleeper = self._sleepers[index]
             if sleeper is not None and not self._workers[index].busy:
                 wake_ns = sleeper.background_ns if more else sleeper.wake_ns
