@@ -259,7 +259,7 @@ def _rows_of(text: bytes) -> PlainRows | None:
     """Read lines of plain rows, however they end; None if one is not such."""
     from aisimulate.workload.plain_rows import plain_rows  # noqa: PLC0415 - numpy costs start-up time
 
-    if b"\r\n" in text:
+    if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
     return plain_rows(text if text.endswith(b"\n") else text + b"\n")
 

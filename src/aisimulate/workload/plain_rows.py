@@ -48,9 +48,12 @@ class _Spelling:
         self._comma, self._after = comma, b"]}\n"
         self._blank = self.before + b"".join(self._between)
 
-    def blank_line(self, id_count: int) -> bytes:
-        """Spell a row without its digits."""
-        return self._blank + self._comma * (id_count - 1) + self._after
+    def blank(self, id_counts: list[int]) -> bytes:
+        """Spell rows of so many ids each without their digits."""
+        lines = {
+            count: self._blank + self._comma * (count - 1) + self._after for count in dict.fromkeys(id_counts)
+        }
+        return b"".join(map(lines.__getitem__, id_counts))
 
     def gaps(self, firsts: Places, numbers: int) -> Places:
         """Measure what is between one number and the next; rows begin at the numbers `firsts`."""
@@ -80,7 +83,7 @@ def plain_rows(text: bytes) -> PlainRows | None:
     if counts.min() < 1 or starts[0] != len(spelling.before):
         return None
     # Equal texts without digits, and equal distances of the numbers, leave no place for anything else.
-    if text.translate(None, _DIGITS) != b"".join(map(spelling.blank_line, counts.tolist())):
+    if text.translate(None, _DIGITS) != spelling.blank(counts.tolist()):
         return None
     if (starts[1:] - ends[:-1] != spelling.gaps(firsts, len(starts))).any():
         return None
