@@ -14,7 +14,7 @@ from aisimulate.core.traffic import Session, Turn
 from aisimulate.replay.execute import execute
 from aisimulate.workload.block_ids import packed
 from aisimulate.workload.jsonl import Row
-from aisimulate.workload.mooncake import _Reader, read_mooncake
+from aisimulate.workload.mooncake import _Reader, _spaced_rows, read_mooncake
 from aisimulate.workload.repeated_keys import repeated_key
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -390,9 +390,31 @@ def test_the_short_cut_for_plain_rows_accepts_nothing_that_the_checks_refuse(can
 PLAIN = b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4]}\n'
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            b'{"timestamp": 1\n',
+            b'"input_length": 2, "output_length": 3, "hash_ids": [4]}\n',
+            PLAIN[:-1] + b"," + PLAIN,
+        ],
+        [PLAIN[:-1] + b"," + PLAIN, b"[]\n"],
+        [PLAIN, b" 7\n"],
+        [PLAIN, b'{"timestamp": 1 2, "input_length": 2, "output_length": 3, "hash_ids": [4]}\n'],
+        [PLAIN, b" " + PLAIN],
+        [PLAIN[:-1] + b", 7\n", PLAIN],
+    ],
+    ids=["cut in two", "two in a line", "no object", "not JSON", "indented", "a number behind"],
+)
+def test_lines_are_plain_one_by_one(lines):
+    """Looking at many lines together finds what looking at each of them finds."""
+    each = [_spaced_rows([line]) for line in lines]
+    assert _spaced_rows(lines) == (None if None in each else [row for (row,) in each])
+
+
 @pytest.mark.parametrize("spelling", ["spaced out", "long ids", "windows", "blank lines", "no last newline"])
 def test_rows_are_the_same_however_they_are_spelled(tmp_path, spelling):
-    """What is not spelled as most files are is read line by line, into columns all the same."""
+    """What is not spelled as most files are is read into columns all the same."""
     rows = [
         {"timestamp": n, "input_length": 7, "output_length": 2, "hash_ids": [n, 2**64 - 1 - n]}
         for n in range(300)

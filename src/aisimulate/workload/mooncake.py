@@ -276,9 +276,8 @@ def _spaced_rows(lines: list[bytes]) -> list[dict[str, Any]] | None:
         rows: list[dict[str, Any]] = orjson.loads(b"[" + text + b"]")
     except orjson.JSONDecodeError:
         return None
-    # The numbers may be in the names, and the names be values: "time7stamp".
-    is_plain = all(type(row) is dict and tuple(row) == PLAIN_FIELDS for row in rows)
-    return rows if is_plain and len(rows) == len(lines) else None
+    # Numbers may be in the names or behind a row, and the names be values: "time7stamp".
+    return rows if all(type(row) is dict and tuple(row) == PLAIN_FIELDS for row in rows) else None
 
 
 def _times(path: Path) -> Iterator[tuple[str, float]]:
