@@ -28,8 +28,8 @@ from aisimulate.replay.tiers import Tiers
 from aisimulate.replay.timed_rank import timed_rank
 from aisimulate.replay.traffic import build_workload, inline_workload, resolve_kv_capacity
 from aisimulate.router.round_robin import RoundRobin
+from aisimulate.workload.driver import SessionDriver
 from aisimulate.workload.drivers import Driver, DriverMaker, make_driver
-from aisimulate.workload.wave_driver import WaveDriver
 
 if TYPE_CHECKING:
     from aisimulate.config.engine import RoleConfig
@@ -145,7 +145,7 @@ def _wire(
     placed = _placed(spec, plan, workers, driver, hub)
     workers = placed.workers
     gathers = frontend is not None and frontend.stream_interval > 1
-    looks_back = isinstance(driver, WaveDriver)
+    looks_back = isinstance(driver, SessionDriver) and driver.looks_back
     keeps_all = hub is not None or spec.record_per_request or gathers or looks_back
     settled = None if keeps_all else Settled()
     if hub is not None:

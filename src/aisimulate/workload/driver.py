@@ -52,6 +52,7 @@ class SessionDriver:
     """
 
     is_told = False  # whether it has to hear that requests took the places of others
+    looks_back = False  # whether it looks again at requests that have ended
 
     def __init__(self, workload: Workload, block_tokens: int) -> None:
         """Prepare the first arrivals; `block_tokens` is the engine's KV block size.

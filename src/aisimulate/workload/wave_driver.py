@@ -67,7 +67,7 @@ class Settled(Exception):
 class WaveDriver(SessionDriver):
     """Feeds single requests to a replay with a cap, and raises `Settled` when waves in a row agree."""
 
-    is_told = True
+    is_told = looks_back = True
 
     def __init__(self, workload: Workload, block_tokens: int) -> None:
         super().__init__(workload, block_tokens)
@@ -110,7 +110,7 @@ class WaveDriver(SessionDriver):
         self._on_the_way = [s for s in members if not _is_done(s, now_ns)]
         self._look_at += self._patience
         if len(self._on_the_way) > min(self._patience, cap - 1) or not now_ns:
-            return  # nobody has ended, or in no time
+            return  # too many are left, of a small wave all, or no time has passed
         done = [s for s in self.sequences[first : first + cap] if _is_done(s, now_ns)]
         self._waves = [mean_wave(done), *self._waves[: _COMPARED_WAVES - 1]]
         self._number, self._on_the_way = self._number + 1, []
