@@ -79,6 +79,11 @@ def test_nothing_is_taken_for_plain_rows_that_is_not(rows, separators, edits):
         b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [18446744073709551616]}\n',
         b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [100000000000000000000]}\n',
         b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4]}\n\n',
+        b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4]}]}\n',
+        b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4,5, 6]}\n',
+        b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4, 5-6]}\n',
+        b'{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4, -5]}\n',
+        b'{"timestamp": 1, "input_length": 2]}\n{"timestamp": 1, "output_length": 3, "hash_ids": [4]}\n',
     ],
     ids=[
         "empty",
@@ -93,6 +98,11 @@ def test_nothing_is_taken_for_plain_rows_that_is_not(rows, separators, edits):
         "65 bits",
         "21 digits",
         "blank last",
+        "two ends",
+        "no space",
+        "dash",
+        "negative",
+        "cut row",
     ],
 )
 def test_what_is_not_plain_is_left_alone(text):

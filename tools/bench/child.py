@@ -31,8 +31,9 @@ TIMING_MODULES = ("sdk.engine", "sdk.memory")
 def runtime_replay(scenario: dict[str, Any], traces: Path) -> Replay:
     """Prepare the call of `run_replay_json`."""
     runtime = importlib.import_module("aisimulate._runtime")
-    with contextlib.suppress(ImportError):  # ours, which only a pair of pools would import later
+    with contextlib.suppress(ImportError):  # ours, which the first replay of some kind would import
         importlib.import_module("aisimulate.replay.build_disagg")
+        importlib.import_module("aisimulate.workload.plain_rows")
     text = json.dumps(payload_of(scenario, traces))
     return lambda: json.loads(runtime.run_replay_json(text))
 
