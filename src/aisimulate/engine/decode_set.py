@@ -172,10 +172,8 @@ class DecodeSet:
         self.reordered = True
 
     def pop_finished(self) -> list[Sequence]:
-        """Take out, in running order, the members that finish at the current pass count."""
-        if self.next_due > self.passes:
-            return []
-        finishes, buckets = self._finishes, self._buckets
+        """Take out, in running order, the members that finish at the current pass count: there are some."""
+        finishes, buckets, size = self._finishes, self._buckets, self._block_size
         finished = buckets.pop(finish := heappop(finishes))
         if finishes and buckets[finishes[0]]:
             self.next_due = finishes[0]
@@ -186,7 +184,7 @@ class DecodeSet:
             return finished
         # `_take_out_all` of the only one, as most end alone.
         (sequence,) = finished
-        residue = -sequence.base % self._block_size
+        residue = -sequence.base % size
         if self._openers is not None:
             del self._openers[residue][sequence]
         self.residues[residue] -= 1

@@ -27,10 +27,10 @@ def prefill_alone(
     it are run too. Gaps go to `log`, those who end to `terminal`: they end the passes, if anybody cares.
     """
     decoders, pool, timer, waiting = rank.decoders, rank.pool, rank.timer, rank.waiting
-    size, residues, fused = rank.block_size, decoders.residues, rank.fused
-    opening = residues[(decoders.passes - 1) % size]  # `DecodeSet.opening`, without the call
-    opened = 0 if rank.partial is not None else opening
-    sequence = rank.partial or _let_in(rank, rank.waiting[0], opening, now_ns)
+    size, residues, done = rank.block_size, decoders.residues, decoders.passes
+    opening = residues[(done - 1) % size]  # `DecodeSet.opening`, without the call
+    partial, fused = rank.partial, rank.fused
+    sequence = _let_in(rank, waiting[0], opening, now_ns) if partial is None else partial
     if (
         sequence is None
         or sequence.planned
@@ -38,10 +38,10 @@ def prefill_alone(
     ):
         return now_ns
     start, prompt = sequence.computed, sequence.input_tokens
-    opened += -(-start // size)
+    opened = -(-start // size) + (opening if partial is None else 0)
     ended: list[Sequence] = [] if terminal is None else terminal
     while now_ns < until_ns or rank.all_wait:
-        batch, context, done = decoders.count, decoders.context_tokens, decoders.passes
+        batch, context = decoders.count, decoders.context_tokens
         end = start + rank.pass_tokens - batch
         is_last = end >= prompt
         end = prompt if is_last else end
@@ -63,19 +63,18 @@ def prefill_alone(
         if batch:
             pass_ns += 0 if fused else timer.beside_ns(batch, context)
             log.passes += (pass_ns, batch, done)
+            decoders.context_tokens = context + batch
         now_ns += pass_ns
-        decoders.passes = done + 1
-        decoders.context_tokens = context + batch
+        done = decoders.passes = done + 1
         if rank.fresh:
             rank.settle_second_tokens(now_ns)
-        if done + 1 >= decoders.next_due:
+        if done >= decoders.next_due:
             ended += complete_due(rank, now_ns)
         if is_last:
             _join(rank, sequence, now_ns, ended)
         if is_last or terminal:
             break
-        start, opened = end, needed
-        opening = residues[done % size]
+        start, opened, opening = end, needed, residues[(done - 1) % size]
     return now_ns
 
 
@@ -85,7 +84,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     Or do nothing and return None: it is let in if nothing about it is peculiar and its first chunk leaves
     room for nobody else.
     """
-    pool, size, tokens = rank.pool, rank.block_size, sequence.tokens
+    waiting, pool, size, tokens = rank.waiting, rank.pool, rank.block_size, sequence.tokens
     batch, room = rank.decoders.count, pool.room - opening
     if (
         sequence.admissions
@@ -104,7 +103,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
     hit, held, _, _ = match
     start = hit * size
     is_cut = tokens - start > rank.pass_tokens - batch
-    is_alone = is_cut or len(rank.waiting) == 1
+    is_alone = is_cut or len(waiting) == 1
     if (
         not is_alone
         or start >= tokens
@@ -117,7 +116,7 @@ def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) 
         return None
     if hit:
         pool.pin(sequence, match)
-    rank.waiting.popleft()
+    waiting.popleft()
     sequence.admissions = ((now_ns, start),)
     rank.entered = sequence.order = rank.entered + 1
     sequence.computed = start

@@ -90,12 +90,12 @@ class LoopLane:
 
         Nothing arrives before `until_ns` but what has arrived already.
         """
-        rank, arriving, queue = self._rank, self._arriving, self._queue
+        rank, arriving = self._rank, self._arriving
         waiting, now_ns = rank.waiting, self._ready_ns
         self._passes = 0
         while True:
             while arriving and arriving[0].arrival_ns <= now_ns:
-                queue(arriving.popleft())
+                self._queue(arriving.popleft())
             if waiting or rank.partial is not None or rank.unusual:
                 if now_ns >= until_ns:
                     bound_ns = self._look_ahead(now_ns)

@@ -347,8 +347,7 @@ class RunPool:
         if self._cached > self.room:
             self._owe()
         full = computed_tokens // size
-        if computed_tokens > full * size:
-            self.room += 1
+        is_broken = computed_tokens > full * size  # whether the last block is not full: it is free
         if (tail := full - sequence.tail_start) > 0:
             sequence.len = inactive = tail
             order.append(sequence)
@@ -361,7 +360,7 @@ class RunPool:
                     inactive += node.len
                 node = parent
         self._cached += inactive
-        self.room += inactive
+        self.room += inactive + is_broken
 
     def release(self, sequence: Sequence, computed_tokens: int, cached: bool) -> None:
         """Give back everything a sequence holds, deepest block first.

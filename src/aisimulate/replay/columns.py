@@ -48,7 +48,8 @@ class Columns:
         remaining = iter(sequences)
         parts = [np.empty(0, np.int64)]
         while batch := list(islice(remaining, _AT_A_TIME)):
-            parts.append(np.array(_numbers(batch, disaggregated), np.int64))
+            numbers = _numbers(batch, disaggregated)
+            parts.append(np.fromiter(numbers, np.int64, len(numbers)))
         columns = np.concatenate(parts).reshape(-1, len(cls.__slots__)).T.copy()
         columns[1] -= columns[0]
         return cls(*columns)

@@ -61,7 +61,11 @@ class PlainRequests:
         if self._alike is not None:
             inputs, outputs = map(repeat, self._alike)
         ids, bounds = sessions.ids, sessions.bounds
-        keys = repeat(None) if ids is None else (ids[bounds[i] : bounds[i + 1]] for i in chosen)
+        if ids is None:
+            keys: Iterable[array[int] | None] = repeat(None)
+        else:
+            stops = map(bounds.__getitem__, map((1).__add__, chosen))
+            keys = map(ids.__getitem__, map(slice, map(bounds.__getitem__, chosen), stops))
         # The engine looks keys up, slices and compares them, which arrays do as well among themselves.
         common = map(self._common.__getitem__, chosen) if self._common else repeat(0)
         columns = (ready_ns, inputs, outputs, keys, repeat(self._stride), repeat(False), common)
