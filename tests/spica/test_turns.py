@@ -8,6 +8,7 @@ from test_search_budgets import Clock, TimedEvaluator
 
 from aisimulate.spica.ledger import Ledger
 from aisimulate.spica.loop import Stop
+from aisimulate.spica.plan import plan_search
 from aisimulate.spica.search import run_search
 from aisimulate.spica.time_budget import TimeBudget
 
@@ -80,3 +81,12 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path):
 def test_asks_ahead_of_outcomes_are_refused():
     with pytest.raises(ValueError, match="mode_order: interleaved needs asks rounds, got pipelined"):
         make_config(mode_order="interleaved", asks="pipelined")
+
+
+def test_one_mode_alone_has_nothing_to_take_turns_with(monkeypatch):
+    config = make_config(sampler="grid", mode_order="interleaved")
+    note = "sweep.mode_order: interleaved changes nothing, as one deployment mode is searched"
+    assert note not in plan_search(config).notes
+    forget_the_model(monkeypatch, BRANCHES[:1])
+    assert note in plan_search(config).notes
+    assert note not in plan_search(make_config(sampler="grid")).notes

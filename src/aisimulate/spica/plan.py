@@ -110,6 +110,7 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
         *trace.notes,
         *single_gpu_notes(filtered.search_space),
         *branch_notes,
+        *_order_notes(filtered, branches),
     ]
     notes += check_calibration(filtered)
     notes += _coverage_notes(filtered, branches, policies)
@@ -122,6 +123,14 @@ def plan_search(config: SmartSearchConfig, *, capabilities: Capabilities | None 
 def _sla_notes(config: SmartSearchConfig) -> list[str]:
     sla = config.goal.sla
     return [] if sla is None else sla_doubts(sla.bounds, "goal.sla")
+
+
+def _order_notes(config: SmartSearchConfig, branches: list[BranchSpace]) -> list[str]:
+    if config.sweep.mode_order == "one_by_one" or len(branches) > 1:
+        return []
+    return [
+        f"sweep.mode_order: {config.sweep.mode_order} changes nothing, as one deployment mode is searched"
+    ]
 
 
 def sampler_policy(config: SmartSearchConfig, branch: BranchSpace) -> str:
