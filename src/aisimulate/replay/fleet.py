@@ -146,7 +146,7 @@ class Fleet:
                 ends[index] = NEVER
                 if (terminal := worker.finish()) and self._tell(index, terminal, end_ns):
                     continue
-                if end_ns >= min(ends):
+                if end_ns in ends:  # nothing ends earlier
                     self._settle_rounds(end_ns, end_ns, self._finish_passes([index], end_ns))
                     continue
                 self.end_ns = end_ns
