@@ -59,8 +59,10 @@ def _admit_plain(rank: RankScheduler, running: int, now_ns: int) -> int:
             return running
     if waiting[0].keys is None:
         return _admit_blank(rank, running, now_ns)
-    if rank.partial is None and not (rank.deferring or rank.tells):
-        return _admit_sharing(rank, running, now_ns)
+    if rank.partial is None and not rank.deferring:
+        running = _admit_sharing(rank, running, now_ns)
+        if rank.tells and rank.partial is not None:
+            rank.cache_computed(rank.partial)
     return running
 
 
