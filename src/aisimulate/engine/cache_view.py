@@ -27,7 +27,6 @@ from aisimulate.engine.state_scheduler import StateScheduler
 if TYPE_CHECKING:
     from aisimulate.engine.decode_set import DecodeSet
     from aisimulate.engine.protocols import Worker
-    from aisimulate.engine.run_pool import Node
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
@@ -160,6 +159,7 @@ class RunCacheView(_LaggingView):
 
     __slots__ = ("_first_nodes",)
 
+    _pool_kind: type[LoggedRuns] = LoggedRunPool
     _rank: RankScheduler
     _pool: LoggedRuns
 
@@ -170,7 +170,7 @@ class RunCacheView(_LaggingView):
             kind = LoggedHeldPool if isinstance(rank.pool, HeldPool) else LoggedOffloadPool
             rank.host.pool = pool = kind(rank.params.num_gpu_blocks, rank.block_size)
         else:
-            pool = LoggedRunPool(rank.params.num_gpu_blocks, rank.block_size)
+            pool = self._pool_kind(rank.params.num_gpu_blocks, rank.block_size)
         rank.pool = self._pool = pool
         rank.tells = True
         self._first_nodes = pool.root.children
@@ -187,12 +187,19 @@ class RunCacheView(_LaggingView):
         pool = self._pool
         if not limit:
             return 0
+        if self.changes.ignored:  # nobody has to be told of what is due
+            pool.settle()
         node, stride = pool.root.children.get(keys[0]), pool.stride
         hit = 0
         if node is not None:
             hit = node.len
             # Most prompts share their first blocks with others, and nothing else.
-            if hit > stride or hit >= limit or keys[hit // stride] in node.children:
+            if (
+                not (node.ref or self.changes.ignored)
+                or hit > stride
+                or hit >= limit
+                or keys[hit // stride] in node.children
+            ):
                 hit, _, node, _ = pool.match(keys, limit)
         changes, rank = self.changes, self._rank
         # The run in flight may have evicted blocks that nobody holds, or completed planned ones.
@@ -280,41 +287,6 @@ class RadixCacheView(_LaggingView):
             self._pool.take(opened - rank._opening)
             rank._opening = opened
         self._pool.grow(decoders.passes + passes)
-
-
-class PoolLook:
-    """Gives `prefix_blocks` of all ranks of a pool in one loop, where engines tell of their caches at once.
-
-    Most prompts share only their first blocks with others, and nothing is on its way: then one look will do.
-    """
-
-    __slots__ = ("_parts",)
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[dict[int, Node], CacheChanges, Worker, RankScheduler, RunCacheView]] = []
-
-    def add(self, view: RunCacheView) -> None:
-        """Look at one more rank; its place is the next one."""
-        self._parts.append((view._first_nodes, view.changes, view._worker, view._rank, view))
-
-    def __call__(self, sequence: Sequence, limit: int, now_ns: int) -> list[int]:
-        """Count, by rank, the leading full blocks of a prompt (at most `limit`) known to be cached."""
-        keys, stride = sequence.keys, sequence.stride
-        if keys is None or not limit:
-            return [0] * len(self._parts)
-        first, found = keys[0], []
-        for first_nodes, changes, worker, rank, view in self._parts:
-            node = first_nodes.get(first)
-            if changes.fresh or (worker.busy and (rank.planned or (node is not None and not node.ref))):
-                hit = view._prefix(keys, limit, now_ns)
-            elif node is None:
-                hit = 0
-            else:
-                hit = node.len
-                if hit > stride or hit >= limit or keys[hit // stride] in node.children:
-                    hit = view._prefix(keys, limit, now_ns)
-            found.append(hit)
-        return found
 
 
 class HostedCacheView(RunCacheView):

@@ -104,6 +104,44 @@ class LoggedRunPool(LoggedRuns):
     __slots__ = ("changes",)
 
 
+class PatientRunPool(LoggedRuns):
+    """The same for a worker that says when it plans, and whose changes are known when a pass ends.
+
+    Blocks are evicted when somebody looks, as in a `RunPool`. Only what is evicted during a planned pass and
+    was not due when it was planned (`_told` blocks were) is news for those outside, and noted.
+    """
+
+    __slots__ = ("_told", "changes")
+
+    def __init__(self, capacity_blocks: int, block_size: int) -> None:
+        super().__init__(capacity_blocks, block_size)
+        self._told = 0
+
+    def begin_plan(self) -> None:
+        """Take note that a pass is planned: what changes until it ends is news."""
+        self.changes.ignored = False
+        over = self._cached - self.room
+        self._told = self._owed + over if over > 0 else self._owed
+
+    def take(self, blocks: int) -> None:
+        """Allocate blocks; the caller checked the `room`."""
+        self.room -= blocks
+
+    def settle(self) -> None:
+        """Evict what is due, and note what of it is news."""
+        if not self.changes.ignored:
+            if self._cached > self.room:
+                self._owe()  # which may come back here, with nothing else to owe
+            told, self._told = self._told, 0
+            news = self._owed - told
+            if news > 0:
+                self._owed = told
+                super().settle()
+                self._note_evictions(news)
+                self._owed = news
+        super().settle()
+
+
 class LoggedOffloadPool(LoggedRuns, OffloadPool):
     """The pool of a rank with host memory."""
 

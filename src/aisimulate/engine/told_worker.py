@@ -15,9 +15,11 @@ from aisimulate.engine.run_worker import RunWorker
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.speculative import SpeculativeScheduler
+from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
     from aisimulate.engine.cache_view import CacheView
+    from aisimulate.engine.logged_pools import PatientRunPool
     from aisimulate.engine.protocols import Worker
     from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
@@ -91,6 +93,58 @@ class _TellingOne(Telling):
         """Plan every chunk of a prompt by itself: others may look for what it computed."""
         del partial
         return False
+
+
+class ToldRankWorker(_TellingOne, RankWorker):
+    """The twin of a `RankWorker`, which tells its pool when it plans, if that is a patient one.
+
+    When it begins or ends passes, its `place` is added to what has `moved`.
+    """
+
+    __slots__ = ("listener", "moved", "patient_pool", "place", "views")
+
+    patient_pool: PatientRunPool | None
+    place: int
+    moved: set[int]
+    _end_passes = RankWorker.finish
+
+    def prepare(self) -> None:
+        """Be as one that was not used."""
+        self.patient_pool = None
+        self.place, self.moved = 0, set()
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
+        pool, rank = self.patient_pool, self._rank
+        if pool is None:
+            return super().start(now_ns)
+        only_decodes = not rank.waiting and rank.partial is None
+        if only_decodes and not rank.decoders.count:
+            return False
+        self.busy = True
+        self.plans += 1
+        self._start_ns = now_ns
+        self.moved.add(self.place)
+        if only_decodes and self._start_run():
+            return True
+        pool.begin_plan()
+        return self._start_planned(rank.plan(now_ns))
+
+    def finish(self) -> list[Sequence]:
+        """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
+        pool, rank = self.patient_pool, self._rank
+        if pool is None:
+            return super().finish()
+        end_ns, changes = self.end_ns, pool.changes
+        self.moved.add(self.place)
+        computed = rank.joining
+        changes.ignored = True
+        terminal = self._end_passes()
+        if changes.fresh:
+            changes.publish(end_ns)
+        if computed or terminal:
+            self.listener.passes_ended(computed, terminal, end_ns)
+        return terminal
 
 
 class _TellingGroup(Telling):
@@ -196,6 +250,8 @@ _MIXINS: tuple[tuple[type, type[Telling]], ...] = (
 @cache
 def twin_of(kind: type, drafts: bool = False) -> type:
     """Make the class of workers of this kind that tell; `drafts`: of ranks that verify some."""
+    if kind is RankWorker and not drafts:
+        return ToldRankWorker
     mixin = next(mixin for base, mixin in _MIXINS if issubclass(kind, base))
     if drafts and mixin is _TellingOne:
         mixin = _TellingDrafts
@@ -218,4 +274,6 @@ def telling(worker: Worker, listener: PassListener) -> Worker:
     twin.listener, twin.views = listener, []
     if isinstance(twin, _TellingAhead):
         twin._computing = []
+    if isinstance(twin, ToldRankWorker):
+        twin.prepare()
     return twin  # type: ignore[no-any-return]

@@ -10,8 +10,9 @@ from aisimulate.config.kv_router import kv_router_config
 from aisimulate.core.seeds import named_seed
 from aisimulate.core.units import clock_ns
 from aisimulate.engine.ahead_progress import decoding_view_of
-from aisimulate.engine.cache_view import PoolLook, RunCacheView, view_of
+from aisimulate.engine.cache_view import RunCacheView
 from aisimulate.engine.offload_scheduler import Offloading
+from aisimulate.engine.pool_look import PatientCacheView, PatientLook, PoolLook, outlook_of
 from aisimulate.engine.told_worker import telling
 from aisimulate.replay.placement_policies import make_policy
 from aisimulate.replay.routed_traffic import AggregatedTraffic, PairTraffic
@@ -140,11 +141,13 @@ class RoutedPool:
             self.router.add_worker(index, [None] * len(ranks), (), self._decoding(ranks, worker))
             return worker
         told: Any = telling(worker, listener)
-        told.views = [view_of(rank, told, self._lag_ns) for rank in ranks]
+        told.views = [outlook_of(rank, told, self._lag_ns) for rank in ranks]
         tiers = [rank if isinstance(rank, Offloading) else None for rank in ranks]
         self.router.add_worker(index, told.views, tiers, self._decoding(ranks, told))
-        if not self._lag_ns and all(type(view) is RunCacheView for view in told.views):
-            look = self.router.look_at_all = self.router.look_at_all or PoolLook()
+        kind = type(told.views[0])
+        if not self._lag_ns and kind in (PatientCacheView, RunCacheView):
+            make = PatientLook if kind is PatientCacheView else PoolLook
+            look = self.router.look_at_all = self.router.look_at_all or make()
             for view in told.views:
                 look.add(view)
         return told  # type: ignore[no-any-return]
