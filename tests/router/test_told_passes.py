@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aisimulate.engine import cache_view
+from aisimulate.engine import cache_view, told_worker
 from aisimulate.replay import routing
 from aisimulate.replay.execute import execute
 
@@ -53,5 +53,7 @@ def test_it_comes_to_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.Mon
     asked = payload(rows(rng), tmp_path, block=8, rank=rank(rng), workers=rng.randint(1, 3))
     short = report(asked)
     with monkeypatch.context() as patched:
+        patched.setattr(told_worker, "plan_alone", lambda rank, now_ns: False)
+        assert report(asked) == short, "every pass is planned by the planner"
         patched.setattr(routing, "outlook_of", cache_view.view_of)
         assert report(asked) == short, "blocks are evicted when they are taken"

@@ -12,16 +12,17 @@ from aisimulate.engine.ahead_group import AheadGroup
 from aisimulate.engine.ahead_worker import AheadWorker
 from aisimulate.engine.group import PassGroup
 from aisimulate.engine.run_worker import RunWorker
+from aisimulate.engine.scheduler import RankScheduler
 from aisimulate.engine.sglang_scheduler import SglangScheduler
 from aisimulate.engine.sglang_worker import SglangGroup, SglangWorker
 from aisimulate.engine.speculative import SpeculativeScheduler
+from aisimulate.engine.told_prefill import end_alone, plan_alone
 from aisimulate.engine.worker import RankWorker
 
 if TYPE_CHECKING:
     from aisimulate.engine.cache_view import CacheView
     from aisimulate.engine.logged_pools import PatientRunPool
     from aisimulate.engine.protocols import Worker
-    from aisimulate.engine.scheduler import RankScheduler
     from aisimulate.engine.sequence import Sequence
 
 
@@ -98,20 +99,24 @@ class _TellingOne(Telling):
 class ToldRankWorker(_TellingOne, RankWorker):
     """The twin of a `RankWorker`, which tells its pool when it plans, if that is a patient one.
 
+    Passes that compute one prompt it plans by itself, if the rank `_is_plain`; `_is_alone`: one is in flight.
     When it begins or ends passes, its `place` is added to what has `moved`.
     """
 
-    __slots__ = ("listener", "moved", "patient_pool", "place", "views")
+    __slots__ = ("_is_alone", "_is_plain", "listener", "moved", "patient_pool", "place", "views")
 
     patient_pool: PatientRunPool | None
     place: int
     moved: set[int]
     _end_passes = RankWorker.finish
+    _is_alone: bool
+    _is_plain: bool
 
     def prepare(self) -> None:
         """Be as one that was not used."""
         self.patient_pool = None
         self.place, self.moved = 0, set()
+        self._is_alone, self._is_plain = False, type(self._rank) is RankScheduler
 
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was work for one."""
@@ -128,7 +133,12 @@ class ToldRankWorker(_TellingOne, RankWorker):
         if only_decodes and self._start_run():
             return True
         pool.begin_plan()
-        return self._start_planned(rank.plan(now_ns))
+        if only_decodes or rank.unusual or not self._is_plain or not plan_alone(rank, now_ns):
+            return self._start_planned(rank.plan(now_ns))
+        self._is_alone = self.exact = True
+        self._passes = 1
+        self.end_ns = now_ns + rank.pass_ns
+        return True
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
@@ -139,7 +149,11 @@ class ToldRankWorker(_TellingOne, RankWorker):
         self.moved.add(self.place)
         computed = rank.joining
         changes.ignored = True
-        terminal = self._end_passes()
+        if self._is_alone:
+            self._is_alone = self.busy = False
+            terminal = end_alone(rank, self.gap_log, end_ns)
+        else:
+            terminal = self._end_passes()
         if changes.fresh:
             changes.publish(end_ns)
         if computed or terminal:
