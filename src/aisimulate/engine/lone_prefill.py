@@ -30,7 +30,7 @@ def prefill_alone(
     size, residues, done = rank.block_size, decoders.residues, decoders.passes
     opening = residues[(done - 1) % size]  # `DecodeSet.opening`, without the call
     partial, fused = rank.partial, rank.fused
-    sequence = _let_in(rank, waiting[0], opening, now_ns) if partial is None else partial
+    sequence = let_in(rank, waiting[0], opening, now_ns) if partial is None else partial
     if (
         sequence is None
         or sequence.planned
@@ -50,7 +50,7 @@ def prefill_alone(
             end <= start
             or (taken := opening + needed - opened) > pool.room
             or (is_last and now_ns >= until_ns)
-            or (waiting and (is_last or _lets_in(rank)))
+            or (waiting and (is_last or lets_in(rank)))
         ):
             break
         pool.take(taken)
@@ -71,14 +71,14 @@ def prefill_alone(
         if done >= decoders.next_due:
             ended += complete_due(rank, now_ns)
         if is_last:
-            _join(rank, sequence, now_ns, ended)
+            join(rank, sequence, now_ns, ended)
         if is_last or terminal:
             break
         start, opened, opening = end, needed, residues[(done - 1) % size]
     return now_ns
 
 
-def _let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) -> Sequence | None:
+def let_in(rank: RankScheduler, sequence: Sequence, opening: int, now_ns: int) -> Sequence | None:
     """Take the `opening` blocks of the decoders, make the head the unfinished prefill and return it.
 
     Or do nothing and return None: it is let in if nothing about it is peculiar and its first chunk leaves
@@ -132,7 +132,7 @@ def _refuses(rank: RankScheduler, batch: int) -> bool:
     return len(waiting) > 1 and (waiting[1].reason is not None or not rank.needs_budget(waiting[1]))
 
 
-def _lets_in(rank: RankScheduler) -> bool:
+def lets_in(rank: RankScheduler) -> bool:
     """Whether the head of the queue might be let in, or refused, beside a chunk that uses up the budget."""
     head = rank.waiting[0]
     return head.reason is not None or not rank.needs_budget(head)
@@ -148,7 +148,7 @@ def cache_prompt(rank: RankScheduler, sequence: Sequence) -> None:
             rank.pool.extend(sequence, first, sequence.tail_start)
 
 
-def _join(rank: RankScheduler, sequence: Sequence, now_ns: int, terminal: list[Sequence]) -> None:
+def join(rank: RankScheduler, sequence: Sequence, now_ns: int, terminal: list[Sequence]) -> None:
     """Let a prompt that is computed emit its first token."""
     sequence.first_token_ns = now_ns
     sequence.tokens += 1
