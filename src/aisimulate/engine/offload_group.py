@@ -72,7 +72,13 @@ class OffloadGroup(GroupWorker):
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`; return the sequences that became terminal, in order."""
-        return super().finish() if self.busy else []
+        if not self.busy:
+            return []
+        terminal = super().finish()
+        for rank in self._offloading:
+            if rank.held:  # blocks are old in the order in which stores and handovers let go of them
+                rank.end_copies(self.end_ns)
+        return terminal
 
     def advance(self, now_ns: int, until_ns: int) -> int:
         """Run all passes that start before `until_ns`, the first at `now_ns`; return when the last ends."""
