@@ -341,7 +341,7 @@ class DisaggFleet(Fleet):
             for request in terminal:
                 self._driver.on_terminal(request, now_ns)
             self._look_for_arrivals()
-        if was_busy or self._is_freed(index):
+        if was_busy:  # else it just woke up, and tries them when no pass starts
             self._retry_all(index)
 
     def _start_passes(self, candidates: list[int], now_ns: int) -> None:
