@@ -7,7 +7,7 @@ copied: its reservation waits until then. Rules: spec 01 sections 5 and 6.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from aisimulate.engine.decode_rank import DecodeRank
 from aisimulate.engine.offload_admission import admit_or_load
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class OffloadDecodeRank(Offloading, DecodeRank):
     """vLLM with host memory on a decode worker."""
 
-    __slots__ = ("host", "is_freed")
+    __slots__ = ("_had_candidates", "host", "is_freed")
 
     def __init__(self, params: RankParams, timer: PassTimer, offload: OffloadParams) -> None:
         super().__init__(params, timer, offload)
-        self.is_freed = False
+        self.is_freed = self._had_candidates = False
 
     # Destinations ---------------------------------------------------------------------------------------
 
@@ -64,11 +64,6 @@ class OffloadDecodeRank(Offloading, DecodeRank):
         return super().has_work
 
     @property
-    def has_candidates(self) -> bool:
-        """Whether anybody may be let into a pass."""
-        return bool(self.waiting) or self.host.next_aside() is not None
-
-    @property
     def wake_ns(self) -> int:
         """When a copy ends for which a request waits, or which decides when a block is free."""
         return self.host.next_end_ns if self.pending else super().wake_ns
@@ -78,6 +73,19 @@ class OffloadDecodeRank(Offloading, DecodeRank):
         if self.host.end_copies(now_ns):
             self.note_release()
             self.is_freed = bool(self.pending)
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether anybody might have been let into the pass that was tried last."""
+        return self._had_candidates
+
+    def look(self, now_ns: int) -> None:
+        """End copies, and take note whether anybody may be let into the pass that is tried now.
+
+        Who then waits for another copy is set aside, but it was tried.
+        """
+        self.end_copies(now_ns)
+        self._had_candidates = bool(self.waiting) or self.host.next_aside() is not None
 
     def come_to(self, now_ns: int) -> None:
         """Let what goes on beside the passes have gone on until now."""
@@ -161,7 +169,7 @@ class OffloadDecodeWorker(OffloadWorker):
 
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was anything to do."""
-        self._rank.end_copies(now_ns)
+        self._rank.look(now_ns)
         return self._rank.has_queue and super().start(now_ns)
 
 
@@ -173,6 +181,10 @@ class OffloadDecodeGroup(OffloadGroup):
     def __init__(self, ranks: list[RankScheduler]) -> None:
         super().__init__(ranks)
         self._alarm_ns = 0
+
+    @property
+    def _decoding(self) -> list[OffloadDecodeRank]:
+        return cast("list[OffloadDecodeRank]", self.ranks)
 
     @property
     def wake_ns(self) -> int:
@@ -187,3 +199,9 @@ class OffloadDecodeGroup(OffloadGroup):
         for rank in self._offloading:
             rank.end_copies(now_ns)
         return terminal
+
+    def start(self, now_ns: int) -> bool:
+        """Begin a group pass, or a run of them, at `now_ns`; return whether there was anything to do."""
+        for rank in self._decoding:
+            rank.look(now_ns)
+        return super().start(now_ns)
