@@ -115,7 +115,8 @@ class OffloadDecodeRank(Offloading, DecodeRank):
         passes = Offloading.plan(self, now_ns)
         if self.preempted:
             self._releases += 1
-        return 1 if self.is_due else passes
+        is_awaited = self.host.is_shared and self.pending  # what others store may free blocks here
+        return 1 if self.is_due or is_awaited else passes
 
     def let_in(self, now_ns: int) -> Sequence | None:
         """Admit from the queue: those who have their prompt, and others only if nobody waits for blocks."""
@@ -163,9 +164,10 @@ class OffloadDecodeWorker(OffloadWorker):
 
     def finish(self) -> list[Sequence]:
         """End the passes in flight at `end_ns`, or just wake up; return who became terminal, in order."""
-        if not self.busy:
-            self._rank.end_copies(self._alarm_ns)
-        return super().finish()
+        now_ns = self.end_ns if self.busy else self._alarm_ns
+        terminal = super().finish()
+        self._rank.end_copies(now_ns)  # also those of others, where they share
+        return terminal
 
     def start(self, now_ns: int) -> bool:
         """Begin a pass, or a run of passes, at `now_ns`; return whether there was anything to do."""
