@@ -79,6 +79,26 @@ def test_a_prompt_does_not_come_into_blocks_that_are_being_copied() -> None:
     assert second["destination_reserved_ms"] == 51.0
 
 
+def test_blocks_of_who_is_rejected_go_to_who_waits() -> None:
+    """The second gives way, loads two blocks, and has more to compute than the budget; the third waits."""
+    small = {
+        "num_gpu_blocks": 6,
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": 2,
+        "native_host_offload": {**HOST, "h2d_bandwidth_gbps": 0.1},
+    }
+    case = payload({"num_gpu_blocks": 64}, small, requests=3)
+    for number, (arrival_ms, tokens, out) in enumerate([(0.0, 11, 12), (0.0, 11, 6), (22.0, 19, 2)]):
+        case["spec"]["requests"][number] |= {
+            "arrival_time_ms": arrival_ms,
+            "input_tokens": tokens,
+            "output_tokens": out,
+            "input_token_ids": [number * 100 + token for token in range(tokens)],
+        }
+    statuses = [row["terminal_status"] for row in execute(case)["per_request"]]
+    assert statuses == ["completed", "rejected", "completed"]
+
+
 @pytest.mark.parametrize("output_tokens", [6, 12], ids=["for its blocks", "for a pass that waits"])
 def test_who_waits_for_a_copy_that_never_ends_is_told_of(output_tokens: int) -> None:
     """Prompts have no place until blocks have moved, in more than a hundred years."""

@@ -134,6 +134,13 @@ class OffloadDecodeRank(Offloading, DecodeRank):
             running += 1
         return None
 
+    def commit(self, passes: int, first_end_ns: int, end_ns: int) -> list[Sequence]:
+        """End the planned pass, or the first `passes` of the planned run; return what became terminal."""
+        terminal = super().commit(passes, first_end_ns, end_ns)
+        if terminal:
+            self.note_release()  # what was rejected gives back what was loaded for it
+        return terminal
+
     def end_pass(self, now_ns: int) -> None:
         """Let copies begin and end with a pass."""
         if self.host.end_pass(now_ns):
