@@ -25,13 +25,13 @@ def rank(rng: Random) -> dict[str, Any]:
     }
 
 
-def rows(rng: Random) -> list[dict[str, Any]]:
-    """Prompts that share beginnings, some at once, most longer than a pass."""
+def rows(rng: Random, begin: list[int]) -> list[dict[str, Any]]:
+    """Prompts that share beginnings, some at once, most longer than a pass; all begin with these ids."""
     at_ms, drawn = 0.0, []
     for number in range(30):
         at_ms += rng.choice([0, 0, 1, 8, 30, 100]) * rng.random()
         root = rng.randint(1, 3)
-        ids = [10 * root + place for place in range(rng.randint(0, 5))]
+        ids = begin + [10 * root + place for place in range(rng.randint(0, 5 - len(begin)))]
         ids += [1000 + 10 * number + place for place in range(rng.randint(not ids, 5 - len(ids)))]
         tokens = 8 * len(ids) - rng.randint(0, 7)
         output = rng.choice([1, 1, 2, 5, 20, 50])
@@ -48,9 +48,13 @@ def report(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_it_comes_to_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begin", [[], [7]], ids=["several", "one"])
+def test_it_comes_to_the_same(
+    begin: list[int], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many first ids there are: what is found of one is kept in mind."""
     rng = Random(seed)
-    asked = payload(rows(rng), tmp_path, block=8, rank=rank(rng), workers=rng.randint(1, 3))
+    asked = payload(rows(rng, begin), tmp_path, block=8, rank=rank(rng), workers=rng.randint(1, 3))
     short = report(asked)
     with monkeypatch.context() as patched:
         patched.setattr(told_worker, "plan_alone", lambda rank, now_ns: False)

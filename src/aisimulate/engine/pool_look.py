@@ -132,8 +132,10 @@ class PatientLook:
     def __call__(self, sequence: Sequence, limit: int, now_ns: int) -> list[int]:
         """Count, by rank, the leading full blocks of a prompt (at most `limit`) known to be cached."""
         keys, stride = sequence.keys, sequence.stride
-        if keys is None or limit <= stride:
-            return [view.prefix_blocks(sequence, limit, now_ns) for view in self._views]
+        if keys is None:
+            return [0] * len(self._views)
+        if limit <= stride:
+            return [self._ask(place, keys, limit, now_ns) for place in range(len(self._views))]
         first, second = keys[0], keys[1]
         if first != self._first:
             self._first = first
@@ -143,8 +145,16 @@ class PatientLook:
         found = self._hits[:]
         for place, following in enumerate(self._next):
             if following is None or second in following:
-                found[place] = self._views[place]._prefix(keys, limit, now_ns)
+                found[place] = self._ask(place, keys, limit, now_ns)
         return found
+
+    def _ask(self, place: int, keys: list[int], limit: int, now_ns: int) -> int:
+        """Count what one rank is known to have, and ask it again next time if that turned up evictions."""
+        view = self._views[place]
+        hit = view._prefix(keys, limit, now_ns)
+        if view.changes.fresh:  # of blocks that are still known to be there, and not in the tree any more
+            self._next[place] = None
+        return hit
 
     def _look_again(self, first: int, stride: int) -> None:
         """Look at what moved."""
