@@ -45,7 +45,7 @@ def plan_alone(rank: RankScheduler, now_ns: int) -> bool:
     sequence.chunk_start = start
     sequence.computed = end
     if sequence.keys is not None:
-        _cache(rank, sequence, end // size)
+        rank.cache_computed(sequence)
     if is_last:
         rank.partial = None
         rank.joining.append(sequence)
@@ -72,15 +72,6 @@ def _goes_on(rank: RankScheduler, sequence: Sequence, budget: int, opening: int)
     if opening:
         pool.take(opening)
     return True
-
-
-def _cache(rank: RankScheduler, sequence: Sequence, computed: int) -> None:
-    """Let lookups see the full blocks of a prompt that are computed (`RankScheduler.cache_computed`)."""
-    node = sequence.node
-    first = 0 if node is None else node.start + node.len
-    last = min(computed, sequence.tail_start)
-    if last > first:
-        rank.pool.extend(sequence, first, last)
 
 
 def end_alone(rank: RankScheduler, log: GapLog, end_ns: int) -> list[Sequence]:
