@@ -114,3 +114,12 @@ def _counted(run, loops):
         run(loop, tidy_up)
 
     return counted
+
+
+@pytest.mark.parametrize(("workers", "concurrency"), [(1, 3), (1, 40), (3, 20)])
+@pytest.mark.parametrize("engine", [INSTANT, INSTANT | SHORT_CHUNKS])
+def test_who_follows_from_passes_of_no_length_joins_a_later_round(engine, workers, concurrency, monkeypatch):
+    payload = loop_payload(engine, workers, concurrency, {})
+    ended_early = result(payload)["per_request"]
+    monkeypatch.setattr(Fleet, "_let_passes_end_early", lambda _: None)
+    assert result(payload)["per_request"] == ended_early

@@ -165,7 +165,7 @@ class RankWorker(RunWorker[RankScheduler]):
             return False
         if end_ns > now_ns and not ended and not rank.waiting and rank.partial is None:
             self._start_ns = end_ns
-            if self._start_run():
+            if self._start_run() and self.end_ns > end_ns:  # else what follows from it is a later round
                 self.plans += 1
                 return True
         self._end_early(end_ns, ended)
