@@ -44,16 +44,17 @@ class PrefillRank(RankScheduler):
         self.timing.decode_ns = lambda lengths: 0  # type: ignore[method-assign]
         self.timing.beside_ns = self.timing.decode_ns  # type: ignore[method-assign]
         self.done: list[Request] = []
+        self.kept: list[Request] = []  # have nothing to generate, and end with the pass in flight
         self.held = 0
 
     @property
     def others_hold(self) -> bool:
         """Whether computed prompts are still here."""
-        return self.held > 0
+        return self.held > 0 or bool(self.kept)
 
     def settle(self, work: Pass, end_ns: int) -> list[Request]:
         """End a pass; returns rejected requests, then those whose prompt is computed."""
-        self.done = []
+        self.done, self.kept = [], []
         return super().settle(work, end_ns) + self.done
 
     def release(self, request: Request) -> None:
@@ -63,6 +64,7 @@ class PrefillRank(RankScheduler):
 
     def _let_go(self, request: Request) -> None:
         """Keep the blocks: they are to be handed over."""
+        self.kept.append(request)
 
     def _complete(self, request: Request, end_ns: int) -> None:
         if request in self.running:

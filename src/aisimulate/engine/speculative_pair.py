@@ -34,6 +34,10 @@ class SpeculativePrefillRank(SpeculativeScheduler):
         self.eventful = bool(self.scheduled or self.rejected or self.preempted)
         return 1
 
+    @property
+    def _others_hold(self) -> bool:
+        return self.held > 0 or bool(self.done)
+
     def _let_go(self, sequence: Sequence) -> None:
         """Keep the blocks: they are to be handed over."""
 
