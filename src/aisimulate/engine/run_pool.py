@@ -140,6 +140,17 @@ class RunPool:
             used = node.len
         return blocks
 
+    def has_heir(self, match: Match) -> bool:
+        """Whether somebody holds a copy of a matched block that nobody holds: it takes the other's place."""
+        node = match[2]
+        while (parent := node.parent) is not None:
+            if not node.ref and parent.shadows:
+                copies = parent.shadows.get(node.ids[node.start // self.stride], ())
+                if any(copy.ref for copy in copies):
+                    return True
+            node = parent
+        return False
+
     def pin(self, sequence: Sequence, match: Match) -> None:
         """Let `sequence` hold the matched blocks; none were taken since the lookup."""
         _, _, node, used = match

@@ -155,9 +155,18 @@ class SpeculativeScheduler(RankScheduler):
         self._settled = len(self.ready) == len(self.running) > 0
         each_got_one = self.budget == self.pass_tokens - len(self.running)
         only_decoding = each_got_one and not (self.done or self.rejected or self.preempted)
-        self._head_waits = only_decoding and entered == self.entered and not self.deferring
+        only_decoding = only_decoding and entered == self.entered and not self.deferring
+        self._head_waits = only_decoding and not self._head_may_gain
         self._price()
         return 1
+
+    @property
+    def _head_may_gain(self) -> bool:
+        """Whether the head fits better once a cached block of it is evicted: somebody holds a copy.
+
+        What a burst takes and does not need returns, but such a block is held from then on.
+        """
+        return bool(self.waiting) and self.pool.has_heir(self._cached(self.waiting[0]))
 
     def _break_up(self) -> None:
         """Reject a victim when requests only take each other's blocks: it would go on for ever.
