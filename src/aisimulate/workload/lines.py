@@ -81,7 +81,7 @@ def text_batches(path: Path, batch_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _count_lines(text: bytes) -> int:
-    import numpy as np  # noqa: PLC0415 - numpy costs start-up time; `bytes.count` takes ten times as long
+    import numpy as np  # noqa: PLC0415 - numpy costs start-up time; `bytes.count` goes byte by byte
 
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
 
