@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     Wholes: TypeAlias = npt.NDArray[np.uint64]
     Places: TypeAlias = npt.NDArray[np.int64]
 
-_DIGITS = b"0123456789"
-_ZERO = ord("0")
+_ZERO, _DIGITS = ord("0"), 10
 _MOST_DIGITS = 20  # of numbers of 64 bits
 _MOST_NUMBER = np.uint64(2**64 - 1)
 _WORD = 8  # digits, one a byte
@@ -94,7 +93,7 @@ def plain_rows(text: bytes) -> PlainRows | None:
     if spelling is None or not text.endswith(_END_OF_ROW) or len(text) > _MOST_BYTES:
         return None
     codes = np.frombuffer(text, np.uint8)
-    is_digit = codes - _ZERO < len(_DIGITS)  # unsigned: what is below "0" becomes large
+    is_digit = codes - _ZERO < _DIGITS  # unsigned: what is below "0" becomes large
     ends = np.flatnonzero(is_digit[:-1] > is_digit[1:]) + 1
     if not len(ends) or ends[-1] != len(text) - len(_END_OF_ROW):
         return None
